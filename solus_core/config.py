@@ -108,16 +108,22 @@ def parse_url(url: str) -> StoreUrl:
         rest = rest.partition("#")[0]
     location, _, query = rest.partition("?")
     authority, slash, path = location.partition("/")
+    if url.count("@") > authority.count("@"):
+        # Most likely a password with a "/" or the like in it: nothing of it may be quoted below.
+        raise InvalidConfigError(
+            f"{scheme}:// URL",
+            ["it has an '@' behind a '/', '?' or '#': write these in a password as %2F, %3F, %23, and an '@' as %40"],
+        )
     login, at, host_list = authority.rpartition("@")
     name, colon, secret = login.partition(":")
     hosts = tuple(_host(text, problems, decoded) for text in host_list.split(",")) if host_list else ()
 
     options: dict[str, str] = {}
-    for item in query.split("&") if query else ():
+    for number, item in enumerate(query.split("&") if query else (), 1):
         key, equals, value = item.partition("=")
-        key = decoded("an option's name", key)
+        key = decoded(f"the name of option {number}", key, secret=not equals)
         if not equals or not key:
-            problems.append("an option is not of the form name=value" + (f": {key!r}" if key else ""))
+            problems.append(f"option {number} is not of the form name=value")
         elif key in options:
             problems.append(f"option {key!r} is given twice")
         else:
