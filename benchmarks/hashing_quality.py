@@ -31,7 +31,8 @@ def progression(data: Sequence[bytes], config: DeDuperConfig) -> Positions:
     first, step = digests[:, 0] >> np.uint64(32), (digests[:, 1] >> np.uint64(32)) | np.uint64(1)
     index = np.arange(config.hash_functions, dtype=np.uint64)
     sums = first[:, None] + index[None, :] * step[:, None]
-    return (sums % np.uint64(config.bits_per_shard)).astype(np.int32)
+    positions: Positions = (sums % np.uint64(config.bits_per_shard)).astype(np.int32)
+    return positions
 
 
 WAYS: Ways = {

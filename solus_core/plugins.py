@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, final
 
@@ -70,7 +70,7 @@ class PluginManager:
         self._backends: dict[str, tuple[Backend, str]] = {}
         self._hashers: dict[str, tuple[Hasher, str]] = {}
         self._clashes: dict[str, list[str]] = {}
-        self.register(hashing, "hashing", distribution="solus-core")
+        self.register(hashing, "hashing", distribution="solus-core", version=_version("solus-core"))
 
     @classmethod
     def load(cls) -> PluginManager:
@@ -83,11 +83,11 @@ class PluginManager:
         blocked = {name.strip() for name in os.environ.get(DISABLED_VARIABLE, "").split(",")}
         found = entry_points(group=PROJECT)
         for entry in sorted(found, key=lambda e: (e.name, e.dist.name if e.dist else "")):
-            distribution, version = (entry.dist.name, entry.dist.version) if entry.dist else ("", "")
+            origin = (entry.dist.name, entry.dist.version) if entry.dist else ("", "")
             if entry.name in blocked:
-                manager._note(PluginInfo(entry.name, distribution, version, None, "disabled"))
+                manager._note(PluginInfo(entry.name, *origin, None, "disabled"))
             else:
-                manager._load(entry, distribution, version)
+                manager._load(entry, *origin)
         return manager
 
     def _load(self, entry: EntryPoint, distribution: str, version: str) -> None:
@@ -260,6 +260,13 @@ class PluginManager:
         if store is None:
             raise PluginError(f"no installed plugin opens a meta-store on a {type(context).__name__}")
         return store
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:  # run from a copy that was never installed
+        return ""
 
 
 def _guarded(what: str, call: Callable[[], Result]) -> Result:

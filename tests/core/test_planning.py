@@ -42,11 +42,8 @@ def by_occupancy(config: Any, keys: int) -> float:
     """The rate from the binomial number of keys in a shard and the distribution of what they occupy."""
     k, bits, total = config.hash_functions, config.bits_per_shard, 0.0
     for n in range(keys + 1):
-        log_chance = (
-            lgamma(keys + 1) - lgamma(n + 1) - lgamma(keys - n + 1)
-            + n * log(1 / config.shards)
-            + (keys - n) * log(1 - 1 / config.shards)
-        )  # fmt: skip
+        ways = lgamma(keys + 1) - lgamma(n + 1) - lgamma(keys - n + 1)
+        log_chance = ways + n * log(1 / config.shards) + (keys - n) * log(1 - 1 / config.shards)
         if log_chance > -60:
             total += exp(log_chance) * sum(p * (x / bits) ** k for x, p in enumerate(occupancy(k * n, bits)))
     return total
