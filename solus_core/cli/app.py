@@ -1,0 +1,79 @@
+"""The ``solus`` command: its subcommands, and the way every one of them ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from typing import Any, final
+
+import click
+
+from solus_core.cli.dedup import dedup
+from solus_core.cli.failures import EXIT_ABORTED, EXIT_CLOSED_PIPE, EXIT_FAILURE
+from solus_core.cli.plugins_cmd import plugins
+from solus_core.cli.trouble import tell
+
+
+@final
+class _Solus(click.Group):
+    """A group whose commands never end in a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except BrokenPipeError:
+            # What Python still wants to flush at exit must go somewhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return EXIT_CLOSED_PIPE
+        except KeyboardInterrupt:
+            return _aborted()
+        except Exception as error:  # told in one line, whatever it is
+            return tell(error)
+
+
+@click.group(cls=_Solus, epilog="SOLUS_DEBUG=1 in the environment shows the traceback of an error.")
+@click.version_option(version("solus-core"), prog_name="solus", message="%(prog)s %(version)s")
+def solus() -> None:
+    """Have I seen this id in the last N days? De-duplicates streams of events."""
+
+
+solus.add_command(dedup)
+solus.add_command(plugins)
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run the command line (``sys.argv`` if ``args`` is None); answers the exit code."""
+    if not _standard_streams():
+        with suppress(OSError, AttributeError):
+            print("solus: the standard output is closed", file=sys.stderr)
+        return EXIT_FAILURE
+    try:
+        answer = solus.main(args=args, prog_name="solus", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _aborted()
+    return answer if isinstance(answer, int) else 0
+
+
+def _aborted() -> int:
+    click.echo("solus: aborted", err=True)
+    return EXIT_ABORTED
+
+
+def _standard_streams() -> bool:
+    """See that descriptors 0 to 2 are open: a store's file must never become "the output" by taking its number."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            if fd == 1:
+                return False
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, so this one
+    return True
