@@ -48,8 +48,8 @@ class Probes:
 class StoreStats:
     """What a store knows about one de-duper's data without reading all of it.
 
-    ``live``: positions set and unexpired, among ``seen`` positions looked at, of ``total`` in the data set.
-    ``stored_bytes``: what the data take in this store, or None where it can't tell.
+    ``live``: positions set and unexpired, counted and not extrapolated, among ``seen`` positions looked at, of
+    ``total`` (shards times bits per shard) in the data set. ``stored_bytes``: what the data take in this store, or None where it can't tell.
     """
 
     live: int
@@ -80,6 +80,8 @@ class DataStore(Protocol):
 
     def add_if_absent(self, probes: Probes, now: int, expires_at: int) -> Bools:
         """For each row in order: True exactly if it was absent and this call added it (R5).
+
+        A row that answers False is left as it is: its expiry does not move.
 
         Of rows with the same set of positions only the first can be True (R6). A row whose positions are
         covered only by several other rows of the same batch may be either.
@@ -115,13 +117,16 @@ class MetaStore(Protocol):
         """The stored record, active or not, or None."""
 
     def set_active(self, name: str, active: bool, now: int) -> None:
-        """Mark a stored record active or inactive. A name that is not stored raises ``DeDuperNotFoundError``."""
+        """Mark a stored record active or inactive, with ``now`` as its ``updated_at``.
+
+        A name that is not stored raises ``DeDuperNotFoundError``.
+        """
 
     def active(self) -> Iterable[DeDuper]:
         """All active records, in any order."""
 
     def close(self) -> None:
-        """Release what this store opened; closing again is fine."""
+        """Release what this store opened. Later calls of any method raise ``StoreError``; closing again is fine."""
 
 
 class Hasher(Protocol):
