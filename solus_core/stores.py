@@ -137,7 +137,7 @@ class Hasher(Protocol):
         """Recorded with every de-duper (R18). Another algorithm is another name."""
 
     def probe(self, data: bytes, config: DeDuperConfig) -> tuple[int, Sequence[int]]:
-        """Shard and ``config.hash_functions`` positions of one entity."""
+        """Shard and ``config.hash_functions`` positions of one entity, as plain ints."""
 
     def probes(self, data: Sequence[bytes], config: DeDuperConfig) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """The same for many, bit for bit: shards ``(n,)`` and positions ``(n, k)``."""

@@ -63,17 +63,13 @@ def piped(data: bytes, *args: object, env: dict[str, str] | None = None) -> "sub
     return done
 
 
-def lines_of(path: str) -> list[bytes]:
-    return Path(path).read_bytes().splitlines(keepends=True)
-
-
 # The inputs of tests/cases
 
 
 def test_events_with_repeats(solus: Solus) -> None:
     """7 distinct ids among 12, in order and byte for byte; newlines inside JSON strings do no harm (case 7)."""
     assert solus("-k", "id", REPEATS) == 0
-    lines = lines_of(REPEATS)
+    lines = Path(REPEATS).read_bytes().splitlines(keepends=True)
     assert solus.out == b"".join(lines[at] for at in (0, 1, 3, 5, 7, 8, 10))
     assert solus.err.startswith("12 records in, 7 first-seen, 5 repeats (format jsonl, ")
 
@@ -82,7 +78,7 @@ def test_composite_keys_and_repeats_in_a_file(solus: Solus, tmp_path: Path) -> N
     """Case 12: the same id from another source is another event; what was dropped can be looked at."""
     assert solus("-k", "id", "-k", "source", "--duplicates", tmp_path / "repeats", REPEATS) == 0
     assert len(solus.out.splitlines()) == 8
-    lines = lines_of(REPEATS)
+    lines = Path(REPEATS).read_bytes().splitlines(keepends=True)
     assert (tmp_path / "repeats").read_bytes() == b"".join(lines[at] for at in (2, 6, 9, 11))
 
 
@@ -123,7 +119,7 @@ def test_bad_lines_skipped(solus: Solus) -> None:
 
 def test_bad_lines_passed_on(solus: Solus) -> None:
     assert solus("-k", "id", "--on-error", "pass", BAD) == 0
-    lines = lines_of(BAD)
+    lines = Path(BAD).read_bytes().splitlines(keepends=True)
     assert solus.out == b"".join(line for at, line in enumerate(lines) if at not in (1, 7))
     assert "7 bad (passed on), 1 blank" in solus.err
 
