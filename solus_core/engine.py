@@ -139,15 +139,27 @@ class SolusEngine:
 
     # De-dupers
 
-    def register(self, name: str, config: DeDuperConfig = DeDuperConfig()) -> DeDuper:  # noqa: B008  # frozen
+    def register(
+        self,
+        name: str,
+        config: DeDuperConfig = DeDuperConfig(),  # noqa: B008  # frozen, so one for all calls is safe
+        *,
+        planned_keys: int = 0,
+    ) -> DeDuper:
         """Register a de-duper, or find it registered with the same config; an inactive one becomes active again.
 
+        ``planned_keys``: how many keys you expect to be alive at once, 0 if you can't say; recorded at the first
+        registration, and ``stats`` warns when there are more.
         Raises ``ConfigMismatchError`` that names each differing field if the name is taken with another config.
         """
         self._check_open()
         check_deduper_name(name)
         if not isinstance(config, DeDuperConfig):
             raise TypeError(f"config must be a DeDuperConfig, not {type(config).__name__}")
+        if type(planned_keys) is not int:
+            raise TypeError(f"planned_keys must be an int, not {type(planned_keys).__name__}")
+        if planned_keys < 0:
+            raise InvalidArgumentError(f"planned_keys is {planned_keys}, allowed is 0 (unknown) and above")
         data = self._session.data
         data.check_config(config)
         now = self._session.clock()
@@ -157,6 +169,7 @@ class SolusEngine:
             config=config,
             hasher=DEFAULT_HASHER if self._hasher is None else self._hasher.name,
             layout=data.layout,
+            planned_keys=planned_keys,
             created_at=now,
             updated_at=now,
         )

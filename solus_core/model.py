@@ -93,8 +93,9 @@ class DeDuper:
     """A registered de-duper, as the meta-store records it.
 
     ``hasher``: name of the hasher it was registered with (R18). ``layout``: how its data store writes
-    positions, in that backend's own words; empty where a backend has one layout only. ``created_at`` and
-    ``updated_at``: epoch milliseconds, UTC.
+    positions, in that backend's own words; empty where a backend has one layout only. ``planned_keys``: how many
+    keys were expected to be alive at once when the config was chosen, 0 if nobody said; for warnings only.
+    ``created_at`` and ``updated_at``: epoch milliseconds, UTC.
     """
 
     name: str
@@ -103,6 +104,7 @@ class DeDuper:
     hasher: str = "murmur3-md5"
     layout: str = ""
     active: bool = True
+    planned_keys: int = field(default=0, eq=False)
     created_at: int = field(default=0, eq=False)
     updated_at: int = field(default=0, eq=False)
 

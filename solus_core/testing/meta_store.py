@@ -116,6 +116,7 @@ class MetaStoreContract:
             {"config": DeDuperConfig(expiry_seconds=315_360_001)},
             {"hasher": "another-hasher"},
             {"active": False},
+            {"planned_keys": 10**15},
             {"created_at": 1_700_000_000_123, "updated_at": 1_700_000_000_456},
         ],
         ids="-".join,
