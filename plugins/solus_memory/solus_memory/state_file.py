@@ -1,0 +1,205 @@
+"""The file of ``memory:///path``: its format, its lock, and how it is replaced.
+
+Format 1, all numbers little-endian: 8 bytes ``SOLUSmem``, the format's version (4 bytes), sections, the SHA-256
+of everything before. A section is the length of its header (4 bytes), the header in JSON, and ``size`` bytes of
+payload. The first section holds the de-dupers, the last one ``{"end": true}``, each between them one table.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from io import BufferedReader, BufferedWriter
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, final
+
+from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
+from solus_memory.tables import Dump, Read
+
+MAGIC: Final = b"SOLUSmem"
+VERSION: Final = 1
+_PRELUDE: Final = struct.Struct("<8sI")
+_LENGTH: Final = struct.Struct("<I")
+_SUM: Final = hashlib.sha256().digest_size
+_BLOCK: Final = 1 << 20
+
+
+@final
+class StateFile:
+    """An open state file: the lock on it, and its path with symbolic links resolved.
+
+    The lock is on a file beside it, as the file itself is replaced by each save. It ends with the process,
+    however that ends; the lock file stays, as removing it could let two processes in.
+    """
+
+    __slots__ = ("_lock", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(os.path.realpath(path))
+        problem = _problem(self.path)
+        if problem:
+            raise InvalidConfigError("memory:// store", [f"path {path!r}: {problem}"])
+        try:
+            self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise InvalidConfigError(
+                "memory:// store", [f"path {path!r}: its lock file can't be written ({error.strerror})"]
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
+        except OSError as error:
+            holder = os.pread(self._lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._lock)
+            if not isinstance(error, BlockingIOError):
+                raise _failed(f"{self.path} can't be locked", error) from error
+            who = "this process" if holder == str(os.getpid()) else "another process"
+            raise StoreError(
+                ErrorCode.INVALID_ARGUMENT,
+                f"{self.path} is open in {who} (pid {holder}): only one store at a time can keep its state there",
+            ) from error
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def close(self, *, keep_lock: bool = False) -> None:
+        """Release the lock. ``keep_lock``: it is the parent process's, only forget it here."""
+        if self._lock >= 0:
+            if not keep_lock:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+            os.close(self._lock)
+            self._lock = -1
+
+    def save(self, dumps: Iterable[Dump]) -> None:
+        """Replace the file by one with these sections. A failure leaves the old one as it was."""
+        new = self.path.with_name(self.path.name + ".new")  # ours while we have the lock
+        try:
+            with suppress(FileNotFoundError):
+                new.unlink()
+            with new.open("xb") as file:
+                with suppress(FileNotFoundError):
+                    os.fchmod(file.fileno(), stat.S_IMODE(self.path.stat().st_mode))
+                _write(file, dumps)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.path)
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            with suppress(OSError):
+                new.unlink()
+            raise _failed(f"{self.path} can't be written, the file is as it was", error) from error
+
+    def load(self, take: Callable[[dict[str, Any], Read], None]) -> None:
+        """Call ``take(header, read)`` for each section, or not at all for a file that is not whole and ours.
+
+        Raises ``StoreError`` INVALID_ARGUMENT for a damaged, foreign or newer file, which is left as it is.
+        """
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _failed(f"{self.path} can't be read", error) from error
+        with file:
+            try:
+                size = _verify(file, self.path)
+                for header, read in _sections(file, size - _SUM):
+                    take(header, read)
+            except OSError as error:
+                raise _failed(f"{self.path} can't be read", error) from error
+            except (ValueError, KeyError, TypeError, AttributeError, InvalidConfigError) as error:
+                # The checksum is right: whoever wrote this meant it.
+                raise _refused(self.path, f"its content makes no sense ({error!r})") from error
+
+
+def _problem(path: Path) -> str | None:
+    if not path.parent.is_dir():
+        return f"there is no directory {str(path.parent)!r}; create it first"
+    if path.is_dir():
+        return "it is a directory, a file is needed"
+    if path.exists() and not path.is_file():
+        return "it is no regular file"
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        return f"the directory {str(path.parent)!r} can't be written"
+    return None
+
+
+def _write(file: BufferedWriter, dumps: Iterable[Dump]) -> None:
+    digest = hashlib.sha256()
+
+    def put(data: bytes | memoryview) -> None:
+        digest.update(data)
+        file.write(data)
+
+    put(_PRELUDE.pack(MAGIC, VERSION))
+    for dump in chain(dumps, [Dump({"end": True}, 0, iter(()))]):
+        header = json.dumps({**dump.header, "size": dump.size}).encode()
+        put(_LENGTH.pack(len(header)))
+        put(header)
+        for chunk in dump.chunks:
+            put(chunk)
+    file.write(digest.digest())
+
+
+def _verify(file: BufferedReader, path: Path) -> int:
+    """The file's size, if it is whole and of this version."""
+    size = os.fstat(file.fileno()).st_size
+    start = file.read(_PRELUDE.size)
+    if not start.startswith(MAGIC):
+        raise _refused(path, "it is no state file of solus-memory" if start else "it is empty")
+    if size < _PRELUDE.size + _SUM:
+        raise _refused(path, "it is cut off")
+    version = _PRELUDE.unpack(start)[1]
+    if version > VERSION:
+        raise _refused(path, f"it has format {version}, written by a newer solus-memory; this one reads {VERSION}")
+    digest, left = hashlib.sha256(start), size - _SUM - len(start)
+    while left:
+        block = file.read(min(_BLOCK, left))
+        if not block:
+            raise _refused(path, "it is cut off")
+        digest.update(block)
+        left -= len(block)
+    if file.read(_SUM) != digest.digest():
+        raise _refused(path, "its checksum is wrong: it is damaged or cut off")
+    return size
+
+
+def _sections(file: BufferedReader, end: int) -> Iterator[tuple[dict[str, Any], Read]]:
+    file.seek(_PRELUDE.size)
+    while True:
+        header = json.loads(file.read(_LENGTH.unpack(file.read(_LENGTH.size))[0]))
+        if "end" in header:
+            return
+        stop = file.tell() + header["size"]
+        if stop > end:
+            raise ValueError("a section goes beyond the end")
+
+        def read(buffer: memoryview, stop: int = stop) -> None:
+            if file.tell() + buffer.nbytes > stop or file.readinto(buffer) != buffer.nbytes:
+                raise ValueError("a section is too short")
+
+        yield header, read
+        if file.tell() != stop:
+            raise ValueError("a section is too long")
+
+
+def _refused(path: Path, why: str) -> StoreError:
+    return StoreError(
+        ErrorCode.INVALID_ARGUMENT, f"{path} is refused and left as it is: {why}; move it away or give another path"
+    )
+
+
+def _failed(what: str, error: OSError) -> StoreError:
+    return StoreError(ErrorCode.INTERNAL_ERROR, f"{what}: {error.strerror or error}")
