@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Final, final
 
-import mmh3
 import numpy as np
+from mmh3 import mmh3_x64_128_digest, mmh3_x64_128_stupledigest, mmh3_x64_128_utupledigest
 from numpy.typing import NDArray
 
 from solus_core.hookspecs import hookimpl
@@ -51,7 +50,7 @@ class MurmurMd5Hasher:
 
     def probe(self, data: bytes, config: DeDuperConfig) -> tuple[int, Sequence[int]]:
         """Shard and positions of one entity."""
-        shard = java_abs_mod(mmh3.mmh3_x64_128_stupledigest(data)[0], config.shards, _MIN_64)
+        shard = java_abs_mod(mmh3_x64_128_stupledigest(data)[0], config.shards, _MIN_64)
         bits, count = config.bits_per_shard, config.hash_functions
         salts = _SALTS[: -(-count // _INTS_A_DIGEST)]
         digests = b"".join([hashlib.md5(salt + data, usedforsecurity=False).digest() for salt in salts])
@@ -100,9 +99,9 @@ class MurmurDoubleHasher:
 
     def probe(self, data: bytes, config: DeDuperConfig) -> tuple[int, Sequence[int]]:
         """Shard and positions of one entity."""
-        first, second = mmh3.mmh3_x64_128_utupledigest(data)
+        first, second = mmh3_x64_128_utupledigest(data)
         bits = config.bits_per_shard
-        high, low, size, words = _lanes(config.hash_functions)
+        high, low, size, words = _LANES[config.hash_functions]
         # All k sums in two multiplications: each has a lane of 128 bits to itself, so none carries into another.
         sums = (second >> 32) * high + (second & 0xFFFFFFFF) * low
         return first % config.shards, [word % bits for word in words.unpack(sums.to_bytes(size, "little"))]
@@ -125,7 +124,7 @@ class MurmurDoubleHasher:
 
 def _murmur3(data: Sequence[bytes]) -> NDArray[np.uint64]:
     """The 128-bit digests of many, shape ``(n, 2)``."""
-    return np.frombuffer(b"".join(map(mmh3.mmh3_x64_128_digest, data)), "<u8").reshape(-1, 2)
+    return np.frombuffer(b"".join(map(mmh3_x64_128_digest, data)), "<u8").reshape(-1, 2)
 
 
 def _multipliers(count: int) -> list[tuple[int, int]]:
@@ -142,12 +141,14 @@ def _multipliers(count: int) -> list[tuple[int, int]]:
 _MULTIPLIERS: Final = _multipliers(HASH_FUNCTIONS[-1])
 
 
-@lru_cache
 def _lanes(count: int) -> tuple[int, int, int, struct.Struct]:
     """``count`` multipliers side by side in lanes of 128 bits, and how to read bits 32..63 of each lane back."""
     high = sum(a << (128 * i) for i, (a, _) in enumerate(_MULTIPLIERS[:count]))
     low = sum(c << (128 * i) for i, (_, c) in enumerate(_MULTIPLIERS[:count]))
     return high, low, 16 * count, struct.Struct("<" + "4xI8x" * count)
+
+
+_LANES: Final = [_lanes(count) for count in range(HASH_FUNCTIONS[-1] + 1)]
 
 
 @hookimpl

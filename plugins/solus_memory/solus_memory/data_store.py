@@ -9,7 +9,7 @@ from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
 from solus_core.model import Atomicity, DeDuper, DeDuperConfig, Level
 from solus_core.stores import Bools, Probes, StoreStats
 from solus_memory.context import MemoryContext
-from solus_memory.numpy_table import smallest_bytes
+from solus_memory.sparse import smallest_bytes
 from solus_memory.state import CLOSED, TableKey
 from solus_memory.tables import Table
 
@@ -34,7 +34,7 @@ class MemoryDataStore:
             context.state.stores.add(self)
 
     def check_config(self, config: DeDuperConfig) -> None:
-        needed, limit = smallest_bytes(config), self._context.state.max_bytes
+        needed, limit = smallest_bytes(config.shards * config.bits_per_shard), self._context.state.max_bytes
         if limit is not None and needed > limit:
             raise InvalidConfigError(
                 "de-duper config", [f"it needs at least {needed:,} bytes, and max_bytes is {limit:,}"]
@@ -82,7 +82,8 @@ class MemoryDataStore:
         if table is None:
             return StoreStats(live=0, seen=total, total=total, stored_bytes=0)
         live, seen = table.count(now)
-        return StoreStats(live=live, seen=seen, total=total, stored_bytes=table.nbytes)
+        expiries = table.expiries(now)
+        return StoreStats(live=live, seen=seen, total=total, stored_bytes=table.nbytes, expiries=expiries)
 
     def flush(self) -> None:
         """As :meth:`MemoryContext.flush`."""

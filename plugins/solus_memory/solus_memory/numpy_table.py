@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from solus_core.errors import ErrorCode, InvalidArgumentError, StoreError
 from solus_core.model import DeDuperConfig
 from solus_core.stores import Bools
-from solus_memory.dense import BLOCK, DenseForm
+from solus_memory import figures
+from solus_memory.dense import DenseForm
 from solus_memory.dumps import dump_form, fill_form, live_positions
 from solus_memory.repeats import repeats
 from solus_memory.sparse import LOAD, MAX_SLOTS, SparseForm, slot_bytes, slots_for
@@ -29,7 +30,6 @@ _SWEEP: Final = 16_384
 """Position writes between two steps of the sweep through a dense table."""
 _SWEEP_RATIO: Final = 4
 """Positions swept for each written: a whole round in a quarter of the table's size of writes."""
-_SAMPLES: Final = 64
 
 
 @final
@@ -53,7 +53,8 @@ class NumpyTable:
         self._frozen: str | None = None
         self._odd: dict[tuple[int, int], int] = {}
         self._odd_purge = 1_000
-        self._memo: tuple[memoryview, int, int]
+        self._highest = 0  # no stamp is above this one
+        self._memo: tuple[memoryview, int, int, bool]
         self._memo_now: int | None = None
         self._memo_until = 0
         self._owed, self._swept, self._live, self._swept_at = _SWEEP, 0, 0, now
@@ -62,8 +63,6 @@ class NumpyTable:
     @property
     def nbytes(self) -> int:
         return self._form.nbytes + 200 * len(self._odd)
-
-    # ---- batches
 
     def absent(self, shards: Longs, positions: Ints, now: int) -> Bools:
         flat = self._flat(shards, positions)
@@ -140,8 +139,6 @@ class NumpyTable:
         if self._owed < 0:
             self._sweep(now)
 
-    # ---- single entities
-
     def absent_one(self, shard: int, positions: Sequence[int], now: int) -> bool:
         with self._lock:
             self._check()
@@ -157,20 +154,24 @@ class NumpyTable:
         with self._lock:
             if (now != self._memo_now or expires_at != self._memo_until) and not self._remember(now, expires_at):
                 return self._put_if_absent(shard, positions, now, expires_at)
-            if not 0 <= shard < self._shards or min(positions) < 0 or max(positions) >= self._bits:
+            bits, first = self._bits, shard * self._bits
+            view, cut, stamp, highest = self._memo
+            if not 0 <= shard < self._shards:
                 return self._put_if_absent(shard, positions, now, expires_at)
-            view, cut, stamp = self._memo
-            first = shard * self._bits
             for position in positions:
+                if not 0 <= position < bits:
+                    return self._put_if_absent(shard, positions, now, expires_at)
                 if view[first + position] < cut:
                     break
             else:
                 return False
             self.changed = True
             for position in positions:
-                cell = first + position
-                if view[cell] < stamp:  # noqa: PLR1730  # max() is a slow call here
-                    view[cell] = stamp
+                if not 0 <= position < bits:
+                    self._put(shard, positions, now, expires_at)
+                    break
+                if highest or view[first + position] < stamp:
+                    view[first + position] = stamp
             self._owed -= len(positions)
             if self._owed < 0:
                 self._sweep(now)
@@ -182,7 +183,7 @@ class NumpyTable:
         cut, stamp = self._times(now, expires_at)
         if isinstance(self._form, SparseForm):
             return False
-        self._memo = (self._form.view, cut, stamp)
+        self._memo = (self._form.view, cut, stamp, stamp >= self._highest)
         self._memo_until = expires_at
         self._memo_now = now  # last: it makes the others valid
         return True
@@ -190,6 +191,15 @@ class NumpyTable:
     def _has(self, shard: int, positions: Sequence[int], now: int) -> bool:
         form = self._form
         cut = max(1, self._scale.count(form.base, now))
+        if self._regular(shard, positions):
+            view, first = form.view, shard * self._bits
+            if isinstance(form, SparseForm):
+                cells = form.find_all(first, positions)
+                return min(cells) >= 0 and all(view[cell] >= cut for cell in cells)
+            for position in positions:  # noqa: SIM110  # a generator costs more than the loop
+                if view[first + position] < cut:
+                    return False
+            return True
         for position in positions:
             if not (0 <= position < self._bits and 0 <= shard < self._shards):
                 if self._odd.get((shard, position), now - 1) < now:
@@ -238,8 +248,6 @@ class NumpyTable:
         if self._owed < 0:
             self._sweep(now)
 
-    # ---- time
-
     def _times(self, now: int, expires_at: int) -> tuple[int, int]:
         """``(cut, stamp)``: what a set position holds at least, and what one that is set now gets to hold.
 
@@ -257,6 +265,8 @@ class NumpyTable:
                     f"expires_at is {expires_at - now} ms after now, allowed are at most "
                     f"{self.config.expiry_seconds * 1_000}, the expiry of the de-duper"
                 )
+        if stamp > self._highest:
+            self._highest, self._memo_now = stamp, None
         return max(cut, 1), max(stamp, 1)
 
     def _move_base(self, cut: int) -> None:
@@ -264,14 +274,13 @@ class NumpyTable:
         if units <= 0:
             return
         self._memo_now = None
+        self._highest = max(1, self._highest - units)
         base = self._form.base + units * self._unit
         if isinstance(self._form, DenseForm):
             # More than there are stamps: all are below, all become unset.
             self._form.move_base(min(units, MAX_STAMP), base)
         else:
             self._rebuild(0, cut, units)
-
-    # ---- forms
 
     def _build(self, positions: int, base: int, held: int = 0) -> SparseForm | DenseForm:
         """An empty form for so many positions, the smaller one; all that can fail for want of memory is here."""
@@ -334,8 +343,6 @@ class NumpyTable:
             with suppress(StoreError, MemoryError):
                 self._rebuild(0, cut)
 
-    # ---- the whole table
-
     def dump(self) -> Dump:
         return dump_form(self._form, self._unit, self._odd)
 
@@ -349,20 +356,16 @@ class NumpyTable:
         table._odd = {(int(shard), int(position)): int(at) for shard, position, at in header["odd"]}
         table._form = table._build(live, base)
         fill_form(table._form, header, table._total, read)
+        table._highest = int(table._form.stamps.max())
         return table
 
     def count(self, now: int) -> tuple[int, int]:
         with self._lock:
-            cut = self._scale.count(self._form.base, now)
-            odd = sum(expiry >= now for expiry in self._odd.values())
-            if cut > MAX_STAMP:
-                return odd, self._total
-            form, cut = self._form, max(1, cut)
-            if isinstance(form, SparseForm) or self._total <= _SAMPLES * BLOCK:
-                return form.live(cut) + odd, self._total
-            size = BLOCK // 16
-            starts = range(0, self._total - size, self._total // _SAMPLES)
-            return sum(form.live(cut, i, i + size) for i in starts), size * len(starts)
+            return figures.count(self._form, self._scale, self._odd.values(), now)
+
+    def expiries(self, now: int) -> tuple[int, ...]:
+        with self._lock:
+            return figures.expiries(self._form, self._scale, now)
 
     def freeze(self, why: str | None) -> None:
         with self._lock:
@@ -383,8 +386,3 @@ class NumpyTable:
 
     def release(self) -> None:
         self._lock.release()
-
-
-def smallest_bytes(config: DeDuperConfig) -> int:
-    """What an empty table of that config takes."""
-    return slots_for(0) * slot_bytes(config.shards * config.bits_per_shard)

@@ -41,6 +41,11 @@ def slot_bytes(total: int) -> int:
     return 8 if total <= _LOW + 1 else 12
 
 
+def smallest_bytes(total: int) -> int:
+    """What an empty table of ``total`` positions takes."""
+    return slots_for(0) * slot_bytes(total)
+
+
 @final
 class SparseForm:
     """Positions and stamps by slot; ``base`` is what the stamps count from (epoch ms).

@@ -174,7 +174,7 @@ def _config(record: dict[str, Any]) -> DeDuperConfig:
     return DeDuperConfig(**{**record, "level": Level(record["level"])})
 
 
-def _dumps(dedupers: list[DeDuper], tables: dict[TableKey, Table], saved: list[Table]) -> Iterator[Dump]:
+def _dumps(dedupers: list[DeDuper], tables: dict[TableKey, Table]) -> Iterator[Dump]:
     """All sections of the file, each table's content as of the time when it is written."""
     yield Dump({"dedupers": [attrs.asdict(deduper) for deduper in dedupers]}, 0, iter(()))
     for key, table in tables.items():

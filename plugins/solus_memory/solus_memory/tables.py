@@ -63,6 +63,9 @@ class Table(Protocol):
     def count(self, now: int) -> tuple[int, int]:
         """``(live, seen)``: unexpired positions among those looked at, a sample if the table is large."""
 
+    def expiries(self, now: int) -> tuple[int, ...]:
+        """When live positions expire, at most 1,000 of them, picked at random."""
+
     def freeze(self, why: str | None) -> None:
         """From now on every verb raises ``StoreError`` with ``why``; None ends that."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from solus_core.errors import ErrorCode, InvalidArgumentError, StoreError
 from solus_core.model import DeDuperConfig
-from solus_memory import numpy_table
+from solus_memory import figures, numpy_table
 from solus_memory.dense import DenseForm
 from solus_memory.numpy_table import NumpyTable
 from solus_memory.sparse import SparseForm, slots_for
@@ -315,7 +315,7 @@ def test_memory_refused_by_the_system_is_a_store_error(tiny: Tiny, monkeypatch: 
 
 
 def test_count_of_a_large_dense_table_is_a_sample(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numpy_table, "BLOCK", 160)
+    monkeypatch.setattr(figures, "BLOCK", 160)
     table = table_of(tiny(1_000, 1_000), "dense")
     for i in range(16):  # every other position
         table._form.stamps[i * 62_500 : (i + 1) * 62_500 : 2] = MAX_STAMP
