@@ -108,6 +108,11 @@ def test_dense_tables_are_written_in_the_smaller_way(
         expected = table.absent(every // 1_000, (every % 1_000).astype(np.int32)[:, None], now)
         answers = again.absent(every // 1_000, (every % 1_000).astype(np.int32)[:, None], now)
         assert (answers == expected).all()
+    if filled == 9_000:  # R4 goes on: what was restored is not shortened by a later, shorter TTL
+        shard, taken = int(shards[0]), set(flat.tolist())
+        row = [int(positions[0, 0]), next(at for at in range(1_000) if shard * 1_000 + at not in taken)]
+        assert again.add_if_absent_one(shard, row, NOW, NOW + 10)
+        assert not again.absent_one(shard, row[:1], NOW + 90_000)
 
 
 def test_saved_only_if_changed_and_by_flush(path: Path, deduper: Make) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,12 +23,8 @@ DAY = 86_400_000
 Tiny = Callable[..., DeDuperConfig]
 
 
-def no_limit(_needed: int, _held: int) -> None:
-    pass
-
-
 def table_of(config: DeDuperConfig, form: str = "sparse") -> NumpyTable:
-    table = NumpyTable(config, NOW, no_limit)
+    table = NumpyTable(config, NOW, lambda _needed, _held: None)
     if form == "dense":
         table._form = DenseForm(table._total, table._form.base)
     return table
@@ -231,10 +228,12 @@ def test_room_for_expired_marks_that_are_set_again(tiny: Tiny) -> None:
     config = tiny(1_000_000, 1_000)
     table, rows = table_of(config), random_rows(np.random.default_rng(1), config, 1_000)
     table.add(*rows, NOW, NOW + 10)
+    assert isinstance(table._form, SparseForm)
     table._form.used = int(table._form.slots * 0.8)
     rows[1][0] = 5
     later = NOW + 20
     assert table.add_if_absent(*rows, later, later + 10).all()
+    assert isinstance(table._form, SparseForm)
     assert table._form.used <= table._form.slots * 0.8
     assert not table.absent(*rows, later + 10).any()
 
@@ -293,6 +292,7 @@ def test_no_room_says_how_much_and_changes_nothing(tiny: Tiny, form: str) -> Non
     limit[0], size = 1_000, table.nbytes
     with pytest.raises(StoreError, match="of 1000"):
         table.add_if_absent(*second, NOW, NOW + DAY)
+    assert isinstance(table._form, SparseForm)
     left = int(table._form.slots * 0.8) - table._form.used
     for position in range(left):
         table.add_if_absent_one(500_000 + position, [position % 1_000], NOW, NOW + DAY)
@@ -341,7 +341,7 @@ def test_an_interrupt_while_the_base_moves_leaves_all_or_nothing(tiny: Tiny, for
         table.add_one(2, [1, 2], then, then + 10 * DAY)  # lives
         now = then + 9 * DAY
         try:
-            interrupt_at_line(at, lambda t=table, n=now: t._move_base(t._scale.count(t._form.base, n)))
+            interrupt_at_line(at, partial(table._move_base, table._scale.count(table._form.base, now)))
         except Interrupted:
             raised += 1
         assert not table.absent_one(2, [1, 2], now)
@@ -361,7 +361,7 @@ def test_an_interrupt_inside_a_batch_leaves_no_garbage(tiny: Tiny, form: str) ->
         table = table_of(config, form)
         table.add(*first, NOW, NOW + 100)
         try:
-            interrupt_at_line(at, lambda t=table: t.add_if_absent(*second, NOW, NOW + 50))
+            interrupt_at_line(at, partial(table.add_if_absent, *second, NOW, NOW + 50))
         except Interrupted:
             raised += 1
         assert not table.absent(*first, NOW + 100).any()

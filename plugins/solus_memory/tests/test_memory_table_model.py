@@ -80,7 +80,7 @@ def switch(table: NumpyTable, form: str) -> None:
     new = (
         DenseForm(old.total, old.base)
         if form == "dense"
-        else SparseForm(old.total, numpy_table.slots_for(old.live(1) + 1), old.base)
+        else SparseForm(old.total, numpy_table.slots_for(old.live(1) + 1), old.base)  # type: ignore[attr-defined]  # patched here
     )
     for flat, stamps in old.items(1):
         new.load(flat, stamps)
