@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from types import MappingProxyType, TracebackType
@@ -24,13 +25,15 @@ from solus_core.errors import (
 from solus_core.handle import DeDuperHandle, Session
 from solus_core.model import Atomicity, DeDuper, DeDuperConfig, check_deduper_name, check_identifier
 from solus_core.plugins import PluginManager
-from solus_core.stores import DataStore, Hasher, MetaStore, Probes, SingleProbeStore, StoreStats
+from solus_core.stats import DeDuperStats
+from solus_core.stores import DataStore, Hasher, MetaStore, Probes, SingleProbeStore
 
 Target = str | Mapping[str, object] | StorageConfig | StorageContext
 """Where data are: a URL, a mapping with a ``scheme``, a typed config, or a live context (never closed by us)."""
 
 DEFAULT_HASHER = "murmur3-md5"
 _HANDLES_KEPT = 4_096
+_log = logging.getLogger(__name__)
 
 
 @final
@@ -108,6 +111,8 @@ class SolusEngine:
                 clock,
                 hasher_of,
             )
+            # Not the target: a password may be in it.
+            _log.debug("client %s opened a %s, atomicity %s", client_id, type(data).__name__, data.atomicity.name)
             return cls(client_id, session, meta_store, chosen, resources.pop_all())
         raise AssertionError("unreachable: an ExitStack swallows nothing here")
 
@@ -115,6 +120,8 @@ class SolusEngine:
 
     def close(self) -> None:
         """Close what this engine opened; closing again is fine."""
+        if not self._closed:
+            _log.debug("client %s closes its %s", self._client_id, type(self._session.data).__name__)
         self._closed = True
         self._handles.clear()
         self._resources.close()
@@ -251,9 +258,19 @@ class SolusEngine:
         """``add_if_absent`` of each distinct entity, in first-seen order."""
         return self.deduper(name).add_if_absent_many(entities, ttl)
 
-    def stats(self, name: str) -> StoreStats:
-        """What the store knows about the data of a de-duper, registered or inactive, at little cost."""
-        return self._session.data.stats(self.get_deduper(name), self._session.clock())
+    def stats(self, name: str) -> DeDuperStats:
+        """How full a de-duper is, registered or inactive, and how often wrong; logs a warning if past its plan."""
+        deduper, now = self.get_deduper(name), self._session.clock()
+        stats = DeDuperStats.of(deduper, self._session.data.stats(deduper, now), now)
+        if stats.past_plan:
+            _log.warning(
+                "de-duper %r is past its plan: about %d keys are alive, planned were %d; false-positive rate %.2g",
+                name,
+                stats.estimated_keys,
+                deduper.planned_keys,
+                stats.false_positive_rate,
+            )
+        return stats
 
     def _check_open(self) -> None:
         if self._closed:

@@ -21,6 +21,7 @@ from typing import Final
 from solus_core.errors import InvalidArgumentError
 from solus_core.model import DeDuperConfig
 
+MAX_KEYS: Final = 10**15
 # A rate of 1e-75 (one key, the largest config) loses some 75 digits to cancellation.
 _EXACT: Final = Context(prec=150, Emin=-(10**6), Emax=10**6)
 
@@ -41,14 +42,14 @@ def average_false_positive_rate(config: DeDuperConfig, keys: int) -> float:
 
 def textbook_false_positive_rate(config: DeDuperConfig, keys: int) -> float:
     """``(1 - e^(-kN/(Sb)))^k``: too low, because shards are not equally full. For comparison only."""
-    _check_keys(keys)
+    check_keys(keys)
     load = config.hash_functions * keys / (config.shards * config.bits_per_shard)
     return (-expm1(-load)) ** config.hash_functions
 
 
 def _moments(config: DeDuperConfig, keys: int, weigh: Callable[[Decimal, int], Decimal]) -> float:
     """The formula above, with ``weigh(1 - (1 - (1 - i/b)^k) / S, N)`` in the place of ``g(i)``."""
-    _check_keys(keys)
+    check_keys(keys)
     if keys == 0:
         return 0.0
     k, bits = config.hash_functions, config.bits_per_shard
@@ -86,7 +87,7 @@ def keys_alive(per_second: float, ttl_seconds: float) -> int:
 
 def fill(config: DeDuperConfig, keys: int) -> float:
     """The share of positions that are expected to be set while ``keys`` entities are alive."""
-    _check_keys(keys)
+    check_keys(keys)
     one = -expm1(config.hash_functions * log1p(-1 / config.bits_per_shard)) / config.shards
     return -expm1(keys * log1p(-one))
 
@@ -117,8 +118,9 @@ def check_rate(rate: float) -> float:
     raise InvalidArgumentError(f"the false-positive rate is {rate:g}, allowed is above 0 and below 1{meant}")
 
 
-def _check_keys(keys: int) -> None:
+def check_keys(keys: int, least: int = 0) -> None:
+    """Refuse a number of keys that is no int, below ``least`` or above ``MAX_KEYS``."""
     if type(keys) is not int:
         raise TypeError(f"the number of keys must be an int, not {type(keys).__name__}")
-    if not 0 <= keys <= 10**15:
-        raise InvalidArgumentError(f"the number of keys is {keys}, allowed are 0 to 10**15")
+    if not least <= keys <= MAX_KEYS:
+        raise InvalidArgumentError(f"the number of keys is {keys}, allowed are {least} to 10**15")

@@ -49,13 +49,17 @@ class StoreStats:
     """What a store knows about one de-duper's data without reading all of it.
 
     ``live``: positions set and unexpired, counted and not extrapolated, among ``seen`` positions looked at, of
-    ``total`` (shards times bits per shard) in the data set. ``stored_bytes``: what the data take in this store, or None where it can't tell.
+    ``total`` (shards times bits per shard) in the data set. A store that looks at a part takes whole shards, picked
+    at random. ``stored_bytes``: what the data take in this store, or None where it can't tell. ``expiries``: when
+    live positions expire (epoch ms, each ``>= now``), at most 1,000 of them picked at random, in any order; empty if
+    there are none or the store gives no such sample.
     """
 
     live: int
     seen: int
     total: int
     stored_bytes: int | None = None
+    expiries: tuple[int, ...] = ()
 
 
 class DataStore(Protocol):

@@ -12,8 +12,11 @@ from typing import Any, final
 import click
 
 from solus_core.cli.dedup import dedup
+from solus_core.cli.dedupers_cmd import dedupers
 from solus_core.cli.failures import EXIT_ABORTED, EXIT_CLOSED_PIPE, EXIT_FAILURE
+from solus_core.cli.plan_cmd import plan
 from solus_core.cli.plugins_cmd import plugins
+from solus_core.cli.stats_cmd import stats
 from solus_core.cli.trouble import tell
 
 
@@ -43,7 +46,10 @@ def solus() -> None:
 
 
 solus.add_command(dedup)
+solus.add_command(dedupers)
+solus.add_command(plan)
 solus.add_command(plugins)
+solus.add_command(stats)
 
 
 def run(args: Sequence[str] | None = None) -> int:

@@ -12,10 +12,12 @@ from typing import final
 import click
 from attrs import frozen
 
-from solus_core.cli.durations import format_duration, parse_duration
+from solus_core.cli.durations import parse_duration
 from solus_core.cli.failures import EXIT_USAGE, CommandError, one_line
+from solus_core.cli.first_use import Expected, registered
 from solus_core.cli.interrupts import InterruptedRunError, Interrupts
 from solus_core.cli.keys import KeyOf, csv_key, json_key, line_key, nul_key
+from solus_core.cli.numbers import option_of, parse_keys, parse_rate
 from solus_core.cli.outputs import STDOUT, open_output, refuse_shared_files
 from solus_core.cli.progress import Report, progress_display
 from solus_core.cli.records import Format, Layout, Stream, begin, layout_by_name, terminator_of
@@ -23,8 +25,6 @@ from solus_core.cli.sources import STDIN, Inputs
 from solus_core.cli.stream import OnError, Run
 from solus_core.cli.trouble import tell
 from solus_core.engine import SolusEngine
-from solus_core.errors import DeDuperNotFoundError
-from solus_core.model import DEFAULT_EXPIRY_SECONDS, DeDuper, DeDuperConfig
 
 
 @final
@@ -37,6 +37,7 @@ class Options:
     keys: tuple[str, ...]
     ttl: int | None
     deduper: str
+    expected: Expected | None
     client_id: str
     store: str
     output: str
@@ -46,13 +47,6 @@ class Options:
     mark_first: bool
     quiet: bool
     json: bool
-
-
-def _ttl(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
-    try:
-        return None if value is None else parse_duration(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> bytes | None:
@@ -108,11 +102,24 @@ After any of them, run again over the same input: what was not marked comes agai
 @click.option("--no-header", is_flag=True, help="csv: the first line is a record, not the names of columns.")
 @click.option(
     "--ttl",
-    callback=_ttl,
+    callback=option_of(parse_duration),
     metavar="DURATION",
     help="How long a key counts as seen, as 10d: ms, s, m, h, d, w. [default: the de-duper's expiry, 10d at first]",
 )
 @click.option("--deduper", default="default", show_default=True, help="Name; registered at its first use.")
+@click.option(
+    "--expect",
+    callback=option_of(parse_keys),
+    metavar="N",
+    help="With --rate: distinct keys in a TTL, as 100M. A new de-duper is made just large enough; one that is "
+    "there and too small is refused. [default: fit for some 40M]",
+)
+@click.option(
+    "--rate",
+    callback=option_of(parse_rate),
+    metavar="P",
+    help="With --expect: the most of new records taken for repeats, as 0.1%.",
+)
 @click.option("--client-id", default="solus", show_default=True, help="Whose de-dupers.")
 @click.option(
     "--store",
@@ -161,6 +168,8 @@ def dedup(
     no_header: bool,
     ttl: int | None,
     deduper: str,
+    expect: int | None,
+    rate: float | None,
     client_id: str,
     store: str,
     output: str,
@@ -183,6 +192,7 @@ def dedup(
             keys=keys,
             ttl=ttl,
             deduper=deduper,
+            expected=_expected(expect, rate),
             client_id=client_id,
             store=store,
             output=output,
@@ -194,6 +204,14 @@ def dedup(
             json=as_json,
         )
     )
+
+
+def _expected(keys: int | None, rate: float | None) -> Expected | None:
+    if keys is None and rate is None:
+        return None
+    if keys is None or rate is None:
+        raise click.UsageError("--expect and --rate go together: how many keys, and how many of new ones may be lost")
+    return Expected(keys, rate)
 
 
 def _layout(files: tuple[str, ...], name: str, delimiter: bytes | None, no_header: bool) -> Layout | None:
@@ -216,7 +234,8 @@ def _dedup(options: Options) -> int:
             with interrupts.waiting():
                 engine = SolusEngine.open(options.store, client_id=options.client_id)
             with engine, ExitStack() as resources:
-                expiry = _registered(engine, options).config.expiry_seconds * 1000
+                found = registered(engine, options.deduper, options.ttl, options.expected)
+                expiry = found.config.expiry_seconds * 1000
                 report = Report(options.deduper, options.ttl or expiry, options.on_error)
                 _stream(engine, options, report, interrupts, resources)
         except InterruptedRunError as interruption:
@@ -227,27 +246,6 @@ def _dedup(options: Options) -> int:
         seconds = time.monotonic() - started
         click.echo(report.json(code, seconds) if options.json else report.text(), err=True)
     return code
-
-
-def _registered(engine: SolusEngine, options: Options) -> DeDuper:
-    """The de-duper as it is, or registered now for as long as the TTL needs."""
-    try:
-        found = engine.get_deduper(options.deduper)
-    except DeDuperNotFoundError:
-        seconds = max(DEFAULT_EXPIRY_SECONDS, -(-(options.ttl or 0) // 1000))
-        return engine.register(options.deduper, DeDuperConfig(expiry_seconds=seconds))
-    if not found.active:
-        raise CommandError(
-            f"de-duper {options.deduper!r} was unregistered: register it again or use another", EXIT_USAGE
-        )
-    expiry = found.config.expiry_seconds * 1000
-    if (options.ttl or 0) > expiry:
-        raise CommandError(
-            f"--ttl {format_duration(options.ttl or 0)} is longer than de-duper {options.deduper!r} keeps anything, "
-            f"{format_duration(expiry)}: use a shorter TTL or another --deduper",
-            EXIT_USAGE,
-        )
-    return found
 
 
 def _stream(

@@ -208,7 +208,10 @@ class AnswersContract(DataStoreCase):
         assert not store.absent(long, lab.now + 9 * DAY).any()
 
     def test_stats(self, store: DataStore, lab: Lab) -> None:
-        """D21 (R1): stats count live positions only, ``0 <= live <= seen <= total``, in whole numbers."""
+        """D21 (R1): stats count live positions only, ``0 <= live <= seen <= total``, in whole numbers, ``seen > 0``.
+
+        Expiry times, if the store gives any, are those of live positions, 1,000 at most.
+        """
         deduper = lab.deduper(store)
         empty = store.stats(deduper, lab.now)
         store.add(craft(deduper, (5, (1, 2, 2, 3)), (6, (1, 2))), lab.now, lab.now + 1_000)
@@ -217,12 +220,29 @@ class AnswersContract(DataStoreCase):
             (store.stats(deduper, lab.now + 1_000), 5),
             (store.stats(deduper, lab.now + 1_001), 0),
         ):
-            assert all(type(number) is int for number in (stats.live, stats.seen, stats.total)), stats
+            assert all(type(number) is int for number in (stats.live, stats.seen, stats.total, *stats.expiries)), stats
             assert 0 <= stats.live <= stats.seen <= stats.total, stats
+            assert stats.seen > 0, stats
+            assert isinstance(stats.expiries, tuple), stats
+            assert set(stats.expiries) <= ({lab.now + 1_000} if live else set()), stats
             assert stats.total == deduper.config.shards * deduper.config.bits_per_shard, stats
             assert stats.stored_bytes is None or stats.stored_bytes >= 0, stats
             # A store may look at a sample; one that looked at everything has the number itself.
             assert stats.live == live if stats.seen == stats.total else stats.live <= live, stats
+
+    def test_expiries(self, store: DataStore, lab: Lab) -> None:
+        """D85 (R1, R4): a sample of expiry times, if there is one, holds 1,000 at most, all of live positions."""
+        deduper = lab.deduper(store)
+        store.add(spread(deduper, 1_000), lab.now, lab.now + 1_000)
+        store.add(spread(deduper, 500, first=500), lab.now, lab.now + 2_000)
+        for now, possible in (
+            (lab.now, {lab.now + 1_000, lab.now + 2_000}),
+            (lab.now + 1_001, {lab.now + 2_000}),
+            (lab.now + 2_001, set()),
+        ):
+            stats = store.stats(deduper, now)
+            assert len(stats.expiries) <= 1_000
+            assert set(stats.expiries) <= possible, stats.expiries[:10]
 
     def test_random_answers(self, store: DataStore, lab: Lab) -> None:
         """D22 (R1, R2): of 3,000 entities with TTLs of their own, each is present exactly until its end."""

@@ -77,6 +77,21 @@ class CountsExpired(ReferenceStore):
         return super().stats(deduper, 0)
 
 
+class SamplesAll(ReferenceStore):
+    """The expiry times of all positions are given, however many there are."""
+
+    def stats(self, deduper: DeDuper, now: int) -> StoreStats:
+        found = super().stats(deduper, now)
+        return attrs.evolve(found, expiries=found.expiries[:1] * found.live)
+
+
+class SamplesExpired(ReferenceStore):
+    """Expiry times are given of expired positions, too."""
+
+    def stats(self, deduper: DeDuper, now: int) -> StoreStats:
+        return attrs.evolve(super().stats(deduper, now), expiries=super().stats(deduper, 0).expiries)
+
+
 class IgnoresShards(ReferenceStore):
     """The shard number does not count."""
 

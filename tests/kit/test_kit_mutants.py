@@ -46,6 +46,8 @@ DATA: Final = {
     "SwallowsErrors": "closed_store_gives_no_answer",
     "SwallowsAdds": "closed_store_gives_no_answer",
     "CountsExpired": "stats",
+    "SamplesAll": "expiries",
+    "SamplesExpired": "stats expiries",
     "IgnoresShards": "absent_until_added repeats_inside_a_batch",
     "SharesNames": "names_are_apart names_are_apart_in_batches",
     "FoldsNames": "names_are_apart",

@@ -135,8 +135,8 @@ class ReferenceStore:
         total = deduper.config.shards * deduper.config.bits_per_shard
         owner = self.key(deduper, 0, 0)[:3]
         with self.held() as data:
-            live = sum(key[:3] == owner and self.is_set(expiry, now) for key, expiry in data.items())
-        return StoreStats(live=live, seen=total, total=total)
+            live = [expiry for key, expiry in data.items() if key[:3] == owner and self.is_set(expiry, now)]
+        return StoreStats(live=len(live), seen=total, total=total, expiries=tuple(live[:1_000]))
 
     def close(self) -> None:
         self.closed = True
