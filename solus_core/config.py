@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any, Final, TypeVar, final
 from urllib.parse import unquote
 
@@ -224,7 +225,12 @@ def _strict_bool(value: object, _: object) -> bool:
     raise ValueError(f"{value!r} is neither true nor false")
 
 
-def _strict_str(value: object, _: object) -> str:
+def _strict_str(value: object, kind: type[str]) -> str:
+    if issubclass(kind, Enum):
+        try:
+            return kind(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is none of {', '.join(each.value for each in kind)}") from None
     if isinstance(value, str):
         return value
     raise ValueError(f"{value!r} is not a text")

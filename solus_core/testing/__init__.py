@@ -51,7 +51,7 @@ from solus_core.testing.faults import (  # noqa: E402  # as above
     Gate,
 )
 from solus_core.testing.hasher import HasherContract  # noqa: E402  # as above
-from solus_core.testing.lab import craft, race  # noqa: E402  # as above
+from solus_core.testing.lab import craft, race, race_processes  # noqa: E402  # as above
 from solus_core.testing.machine import PositionModel  # noqa: E402  # as above
 from solus_core.testing.meta_store import MetaStoreContract  # noqa: E402  # as above
 from solus_core.testing.plugin import PluginContract  # noqa: E402  # as above
@@ -72,4 +72,5 @@ __all__ = [
     "PositionModel",
     "craft",
     "race",
+    "race_processes",
 ]

@@ -10,7 +10,7 @@ from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solus_core import SolusError
+from solus_core import Level, SolusError
 from solus_core.config import StorageConfig, StoreUrl, build_config, parse_url, scheme_of
 from solus_core.errors import InvalidConfigError
 
@@ -21,6 +21,7 @@ class Sample(StorageConfig):
     port: int = 1
     ratio: float = 0.5
     secure: bool = False
+    level: Level = Level.XDC
 
 
 def test_all_parts_of_a_url() -> None:
@@ -99,6 +100,8 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     [
         ({"table": "t"}, Sample("t")),
         ({"table": "t", "port": "8", "ratio": "1.5", "secure": "true"}, Sample("t", 8, 1.5, True)),
+        ({"table": "t", "level": "DC"}, Sample("t", level=Level.DC)),
+        ({"table": "t", "level": Level.DC}, Sample("t", level=Level.DC)),
         ({"table": "t", "port": 8, "ratio": 2, "secure": False}, Sample("t", 8, 2.0, False)),
     ],
 )
@@ -117,7 +120,8 @@ def test_settings_become_a_typed_config(settings: dict[str, object], expected: S
         ({"table": "t", "ratio": "x"}, "ratio: 'x' is not a number"),
         ({"table": "t", "secure": "yes"}, "secure: 'yes' is neither true nor false"),
         ({"table": "t", "secure": 0}, "secure: 0 is neither true nor false"),
-        ({"table": "t", "prot": 1}, "'prot' is not a setting, allowed are port, ratio, secure, table"),
+        ({"table": "t", "level": "dc"}, "level: 'dc' is none of XDC, DC"),
+        ({"table": "t", "prot": 1}, "'prot' is not a setting, allowed are level, port, ratio, secure, table"),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
