@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import suppress
 from types import MappingProxyType, TracebackType
 from typing import final
 
@@ -13,6 +13,7 @@ from attrs import evolve
 
 from solus_core.cache import CacheSettings, MetadataCache
 from solus_core.clock import system_clock
+from solus_core.closing import Closers
 from solus_core.config import StorageConfig, StorageContext
 from solus_core.entities import Entity, Ttl
 from solus_core.errors import (
@@ -49,14 +50,14 @@ class SolusEngine:
         session: Session,
         meta: MetaStore,
         hasher: Hasher | None,
-        resources: ExitStack,
+        closers: Closers,
     ) -> None:
         """Not for callers: use :meth:`open`."""
         self._client_id = client_id
         self._session = session
         self._meta = meta
         self._hasher = hasher
-        self._resources = resources
+        self._closers = closers
         self._handles: dict[str, DeDuperHandle] = {}
         self._closed = False
 
@@ -84,47 +85,47 @@ class SolusEngine:
         Raises ``InvalidConfigError``, ``PluginError``, ``InvalidArgumentError``, or what the store says.
         """
         check_identifier("client_id", client_id)
+        _check_types(require, cache, clock)
         plugins = PluginManager.load() if plugins is None else plugins
         chosen = None if hasher is None else plugins.hasher(hasher)
-        with ExitStack() as resources:
-            context = _context(plugins, target, resources)
+
+        def hasher_of(deduper: DeDuper) -> Hasher:
+            if hasher is not None and deduper.hasher != hasher:
+                raise ConfigMismatchError(deduper.name, {"hasher": (deduper.hasher, hasher)})
+            return plugins.hasher(deduper.hasher)
+
+        closers = Closers()
+        try:
+            context = _context(plugins, target, closers)
             data = plugins.open_data_store(context, client_id)
-            resources.callback(data.close)
+            closers.add(data.close)
             if data.atomicity < require:
                 raise InvalidArgumentError(
                     f"atomicity {require.name} is required, this store promises {data.atomicity.name}: "
                     "require less, or use a backend that promises more"
                 )
-            meta_context = context if meta is None else _context(plugins, meta, resources)
+            meta_context = context if meta is None else _context(plugins, meta, closers)
             meta_store = plugins.open_meta_store(meta_context, client_id)
-            resources.callback(meta_store.close)
-
-            def hasher_of(deduper: DeDuper) -> Hasher:
-                if hasher is not None and deduper.hasher != hasher:
-                    raise ConfigMismatchError(deduper.name, {"hasher": (deduper.hasher, hasher)})
-                return plugins.hasher(deduper.hasher)
-
-            session = Session(
-                data,
-                data if isinstance(data, SingleProbeStore) else _BatchOfOne(data),
-                MetadataCache(meta_store.get, cache),
-                clock,
-                hasher_of,
-            )
-            # Not the target: a password may be in it.
-            _log.debug("client %s opened a %s, atomicity %s", client_id, type(data).__name__, data.atomicity.name)
-            return cls(client_id, session, meta_store, chosen, resources.pop_all())
-        raise AssertionError("unreachable: an ExitStack swallows nothing here")
+            closers.add(meta_store.close)
+        except BaseException:
+            with suppress(Exception):  # what went wrong first is what the caller has to know
+                closers.close()
+            raise
+        single = data if isinstance(data, SingleProbeStore) else _BatchOfOne(data)
+        session = Session(data, single, MetadataCache(meta_store.get, cache), clock, hasher_of)
+        # Not the target: a password may be in it.
+        _log.debug("client %s opened a %s, atomicity %s", client_id, type(data).__name__, data.atomicity.name)
+        return cls(client_id, session, meta_store, chosen, closers)
 
     # Lifecycle
 
     def close(self) -> None:
-        """Close what this engine opened; closing again is fine."""
+        """Close what this engine opened; closing again is fine, and tries again what failed to close."""
         if not self._closed:
             _log.debug("client %s closes its %s", self._client_id, type(self._session.data).__name__)
         self._closed = True
         self._handles.clear()
-        self._resources.close()
+        self._closers.close()
 
     def __enter__(self) -> SolusEngine:
         return self
@@ -189,16 +190,15 @@ class SolusEngine:
         if not stored.active:
             self._meta.set_active(name, True, now)
             stored = evolve(stored, active=True, updated_at=now)
-        self._session.cache.put(stored, now)
+        self._session.cache.forget(name)
         return stored
 
     def unregister(self, name: str) -> None:
         """Mark a de-duper inactive. Its data stay and expire by TTL; registering it again uses them again."""
         stored = self.get_deduper(name)
-        now = self._session.clock()
         if stored.active:
-            self._meta.set_active(name, False, now)
-        self._session.cache.put(evolve(stored, active=False, updated_at=now), now)
+            self._meta.set_active(name, False, self._session.clock())
+        self._session.cache.forget(name)
 
     def get_deduper(self, name: str) -> DeDuper:
         """The record in the meta-store, active or not; an unknown name raises ``DeDuperNotFoundError``."""
@@ -277,12 +277,21 @@ class SolusEngine:
             raise StoreError(ErrorCode.INVALID_ARGUMENT, "this engine is closed: open a new one")
 
 
-def _context(plugins: PluginManager, target: Target, resources: ExitStack) -> StorageContext:
+def _check_types(require: object, cache: object, clock: Callable[[], object]) -> None:
+    if not isinstance(require, Atomicity):
+        raise TypeError(f"require must be an Atomicity, not {type(require).__name__}")
+    if not isinstance(cache, CacheSettings):
+        raise TypeError(f"cache must be CacheSettings, not {type(cache).__name__}")
+    if type(now := clock()) is not int:
+        raise TypeError(f"clock must answer an int of epoch milliseconds, it answered {now!r}")
+
+
+def _context(plugins: PluginManager, target: Target, closers: Closers) -> StorageContext:
     """The live context for ``target``; one that we connect is closed with the engine."""
     if isinstance(target, StorageContext):
         return target
     context = plugins.connect(plugins.config_of(target))
-    resources.callback(context.close)
+    closers.add(context.close)
     return context
 
 

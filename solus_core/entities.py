@@ -88,7 +88,7 @@ def ttl_ms(ttl: Ttl) -> int:
     if type(ttl) is int:
         milliseconds = ttl
     elif isinstance(ttl, timedelta):
-        milliseconds = -(-ttl // _MILLISECOND)
+        milliseconds = ttl // _MILLISECOND + bool(ttl % _MILLISECOND)
     else:
         raise TypeError(
             f"ttl must be a datetime.timedelta or an int of milliseconds, not {type(ttl).__name__} ({_short(ttl)})"

@@ -155,6 +155,7 @@ class DeDuperHandle:
     ) -> Iterator[Item]:
         """The items whose key has not been seen, lazily and in order, holding ``batch_size`` items at most.
 
+        A slow source is waited for until ``batch_size`` items are there: use 1 where each must come at once.
         ``key``: the entity of an item; the item itself if None. An item is marked as seen once you have come
         back for the next one, and so are done with it: a crash repeats items and never loses one (R25).
         Two such streams at once can both yield an item. ``mark_first=True`` claims items before they are
@@ -164,7 +165,7 @@ class DeDuperHandle:
             raise TypeError(f"batch_size must be an int, not {type(batch_size).__name__}")
         if batch_size < 1:
             raise InvalidArgumentError(f"batch_size is {batch_size}, allowed are whole numbers from 1")
-        ttl_ms(ttl)
+        check_ttl(ttl_ms(ttl), self._bind(self._session.clock()).deduper)
         return unique(self, items, ttl, key, batch_size, mark_first)
 
     def _batch(

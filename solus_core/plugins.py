@@ -76,15 +76,15 @@ class PluginManager:
     def load(cls) -> PluginManager:
         """All plugins of the entry-point group ``solus``, sorted by name; ``SOLUS_DISABLED_PLUGINS`` left out.
 
-        The variable lists entry-point names, separated by commas. A plugin that can't be loaded is kept as a
-        failure and disturbs nobody else.
+        The variable lists names of entry points or distributions, separated by commas. A plugin that can't be
+        loaded is kept as a failure and disturbs nobody else.
         """
         manager = cls()
         blocked = {name.strip() for name in os.environ.get(DISABLED_VARIABLE, "").split(",")}
         found = entry_points(group=PROJECT)
-        for entry in sorted(found, key=lambda e: (e.name, e.dist.name if e.dist else "")):
-            origin = (entry.dist.name, entry.dist.version) if entry.dist else ("", "")
-            if entry.name in blocked:
+        for entry in sorted(found, key=lambda e: (e.name, _origin(e))):
+            origin = _origin(entry)
+            if entry.name in blocked or origin[0] in blocked - {""}:
                 manager._note(PluginInfo(entry.name, *origin, None, "disabled"))
             else:
                 manager._load(entry, *origin)
@@ -103,9 +103,9 @@ class PluginManager:
         api = getattr(plugin, "SOLUS_API_VERSION", None)
         info = PluginInfo(name, distribution, version, api, "failed")
         try:
-            if name in self._plugins:
-                other = self._plugins[name].distribution or "a program"
-                raise PluginError(f"another plugin is named {name!r} already, from {other}")
+            if self._pluggy.has_plugin(name):
+                other = next(i.distribution for i in self.plugins if i.name == name and i.state == "ok")
+                raise PluginError(f"another plugin is named {name!r} already, from {other or 'a program'}")
             if type(api) is not int or api != API_VERSION:
                 raise PluginError(
                     f"it declares SOLUS_API_VERSION = {api!r}, this solus-core speaks {API_VERSION}: "
@@ -247,19 +247,36 @@ class PluginManager:
 
     def open_data_store(self, context: StorageContext, client_id: str) -> DataStore:
         """A data store on ``context``, from whichever plugin knows it."""
-        hook = self._pluggy.hook.solus_open_data_store
-        store: DataStore | None = _guarded("opening a data store", lambda: hook(context=context, client_id=client_id))
-        if store is None:
-            raise PluginError(f"no installed plugin opens a data store on a {type(context).__name__}")
+        store: DataStore = self._opened("solus_open_data_store", context, client_id)
         return store
 
     def open_meta_store(self, context: StorageContext, client_id: str) -> MetaStore:
         """A meta-store on ``context``, from whichever plugin knows it."""
-        hook = self._pluggy.hook.solus_open_meta_store
-        store: MetaStore | None = _guarded("opening a meta-store", lambda: hook(context=context, client_id=client_id))
-        if store is None:
-            raise PluginError(f"no installed plugin opens a meta-store on a {type(context).__name__}")
+        store: MetaStore = self._opened("solus_open_meta_store", context, client_id)
         return store
+
+    def _opened(self, hook: str, context: StorageContext, client_id: str) -> Any:
+        """Ask one plugin after the other, wrappers around each: one that is broken must not stand in the way."""
+        asked = [impl.plugin for impl in getattr(self._pluggy.hook, hook).get_hookimpls() if not impl.wrapper]
+        failure: PluginError | None = None
+        for plugin in asked:
+            others = [other for other in asked if other is not plugin]
+            call = self._pluggy.subset_hook_caller(hook, others)
+            what = f"{hook} of plugin {self._pluggy.get_name(plugin)!r}"
+            try:
+                store = _guarded(what, partial(call, context=context, client_id=client_id))
+            except PluginError as error:
+                failure = failure or error
+                continue
+            if store is not None:
+                return store
+        raise failure or PluginError(f"no installed plugin answers {hook} for a {type(context).__name__}")
+
+
+def _origin(entry: EntryPoint) -> tuple[str, str]:
+    """Name and version of the distribution that an entry point belongs to, as far as its metadata say."""
+    found = (entry.dist.name, entry.dist.version) if entry.dist else (None, None)
+    return found[0] or "", found[1] or ""
 
 
 def _version(distribution: str) -> str:

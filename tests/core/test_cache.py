@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Any
 
 import pytest
 
@@ -168,11 +169,29 @@ def test_r15_an_own_change_wins_over_a_load_that_began_before_it() -> None:
     records.loaded.clear()
     shards_of(cache, 300_000)  # begins a refresh that has read the old record
     assert records.loaded.wait(WAIT)
-    cache.put(Records.record("d", 3_000_000), 300_001)
     records.shards = 3_000_000
+    cache.forget("d")
     records.gate.set()
     settled(cache)
     assert shards_of(cache, 300_002) == 3_000_000
+
+
+def test_a_refresh_that_can_not_begin_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = Records()
+    cache = MetadataCache(records.load, CacheSettings())
+    shards_of(cache, 0)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert shards_of(cache, 300_000) == 1_000_000
+    assert "can't start new thread" in caplog.text
+    records.shards = 2_000_000
+    assert shards_of(cache, 3 * HOUR) == 2_000_000, "nobody waits for the refresh that never was"
 
 
 def test_at_most_so_many_entries() -> None:
@@ -184,6 +203,12 @@ def test_at_most_so_many_entries() -> None:
     assert records.loads == 3
     shards_of(cache, 0, "a")
     assert records.loads == 4, "the least recently used one was dropped"
+
+
+@pytest.mark.parametrize("bad", [{"entries": 1.5}, {"refresh_seconds": True}])
+def test_settings_of_another_type_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="must be an int"):
+        CacheSettings(**bad)
 
 
 @pytest.mark.parametrize("bad", [{"entries": 0}, {"refresh_seconds": 0}, {"expiry_seconds": 299}])

@@ -73,6 +73,7 @@ def test_r7_an_empty_batch_does_no_io(engine: SolusEngine, toy: Any) -> None:
 @pytest.mark.parametrize("verb", ["add", "add_if_absent", "add_many", "add_if_absent_many"])
 def test_r9_ttls_are_checked_before_any_write(engine: SolusEngine, toy: Any, verb: str) -> None:
     engine.register("d", DeDuperConfig(expiry_seconds=10))
+    engine.get_cached_deduper("d")
     toy.store.calls.clear()
     entity: Any = ["a"] if verb.endswith("many") else "a"
     for bad, error in ((0, SolusError), (10_001, SolusError), (None, TypeError), (1.0, TypeError), (True, TypeError)):
@@ -166,6 +167,28 @@ def test_a_closed_engine_answers_nothing(plugins: PluginManager) -> None:
     for call in (lambda: engine.register("d"), lambda: engine.check_absence("d", "a"), engine.get_active_dedupers):
         with pytest.raises(SolusError, match="closed"):
             call()
+
+
+def test_what_failed_to_close_is_closed_by_the_next_close(plugins: PluginManager, toy: Any) -> None:
+    engine = SolusEngine.open("toy://h", client_id="c", plugins=plugins)
+    toy.store.fail = fail_on("close", OSError("disk full"))
+    with pytest.raises(OSError, match="disk full"):
+        engine.close()
+    toy.store.fail = lambda call: None
+    toy.store.calls.clear()
+    engine.close()
+    assert toy.store.calls == ["close", "close", "close"], "all three are tried again"
+    engine.close()
+    assert len(toy.store.calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [({"require": 2}, "Atomicity"), ({"cache": None}, "CacheSettings"), ({"clock": lambda: 1.5}, "epoch milliseconds")],
+)
+def test_arguments_of_another_type_are_refused(plugins: PluginManager, arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        SolusEngine.open("toy://h", client_id="c", plugins=plugins, **arguments)
 
 
 # Failures

@@ -97,6 +97,7 @@ def test_a_single_text_is_no_batch(bad: Any) -> None:
         (timedelta(microseconds=1), 1),
         (timedelta(microseconds=1_001), 2),
         (timedelta(days=10), 864_000_000),
+        (timedelta.max, 86_400_000_000_000_000),
     ],
 )
 def test_r9_ttls_are_milliseconds_and_never_rounded_down(ttl: Any, milliseconds: int) -> None:

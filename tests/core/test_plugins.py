@@ -13,7 +13,7 @@ import pytest
 from solus_core import ErrorCode, SolusEngine, SolusError
 from solus_core.config import StorageContext
 from solus_core.errors import PluginError
-from solus_core.hookspecs import API_VERSION
+from solus_core.hookspecs import API_VERSION, hookimpl
 from solus_core.plugins import PluginInfo, PluginManager
 
 Install = Callable[..., None]
@@ -140,6 +140,50 @@ def test_two_plugins_of_one_name_are_both_listed(install: Install) -> None:
     assert states["dist-b"] == ("failed", "another plugin is named 'sample' already, from dist-a")
 
 
+def test_a_broken_plugin_of_the_same_name_does_not_take_it(install: Install) -> None:
+    install("sample", "import no_such_driver_anywhere", distribution="dist-a")
+    install("sample", GOOD, distribution="dist-b")
+    manager = PluginManager.load()
+    assert "sample" in manager.backends
+    assert [(i.distribution, i.state) for i in manager.plugins if i.name == "sample"] == [
+        ("dist-a", "failed"),
+        ("dist-b", "ok"),
+    ]
+
+
+def test_disabled_by_the_name_of_the_distribution(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("sample", "import no_such_driver_anywhere", distribution="dist-a")
+    install("sample", GOOD, distribution="dist-b")
+    monkeypatch.setenv("SOLUS_DISABLED_PLUGINS", "dist-a")
+    assert [(i.distribution, i.state) for i in PluginManager.load().plugins if i.name == "sample"] == [
+        ("dist-a", "disabled"),
+        ("dist-b", "ok"),
+    ]
+
+
+def test_metadata_without_name_and_version(install: Install, tmp_path: Path) -> None:
+    install("sample", GOOD)
+    (tmp_path / "dist_sample-1.2.dist-info" / "METADATA").write_text("")
+    assert (info_of("sample").distribution, info_of("sample").version, info_of("sample").state) == ("", "", "ok")
+
+
+def test_a_plugin_that_fails_on_others_contexts_does_not_stand_in_the_way(plugins: PluginManager, clock: Any) -> None:
+    class Rude:
+        SOLUS_API_VERSION = 1
+
+        @hookimpl
+        def solus_open_data_store(self) -> None:
+            raise RuntimeError("boo")
+
+        solus_open_meta_store = solus_open_data_store
+
+    plugins.register(Rude(), "rude")
+    with SolusEngine.open("toy://h", client_id="c", plugins=plugins, clock=clock) as engine:
+        engine.register("d")
+    with pytest.raises(PluginError, match="solus_open_data_store of plugin 'rude' failed: RuntimeError: boo"):
+        plugins.open_data_store(StorageContext(), "c")
+
+
 def test_no_state_is_shared_between_managers(toy: Any) -> None:
     with_toy, without = PluginManager(), PluginManager()
     with_toy.register(toy, "toy")
@@ -188,7 +232,7 @@ def test_what_a_plugin_raises_while_connecting_is_a_solus_error(plugins: PluginM
 
 
 def test_a_context_that_nobody_knows(plugins: PluginManager) -> None:
-    with pytest.raises(PluginError, match="no installed plugin opens a data store on a StorageContext"):
+    with pytest.raises(PluginError, match="no installed plugin answers solus_open_data_store for a StorageContext"):
         SolusEngine.open(StorageContext(), client_id="c", plugins=plugins)
 
 

@@ -130,6 +130,7 @@ def test_r15_other_processes_changes_are_seen_after_the_refresh_time(
 
 def test_r16_what_reads_the_meta_store_and_what_the_cache(engine: SolusEngine, toy: Any) -> None:
     record = engine.register("d")
+    engine.get_cached_deduper("d")
     toy.store.calls.clear()
     assert engine.get_cached_deduper("d") == record
     assert toy.store.calls == []
@@ -181,3 +182,38 @@ def test_r18_a_recorded_hasher_that_is_not_installed_is_an_error(engine: SolusEn
 def test_r18_an_unknown_hasher_is_refused_at_open(plugins: PluginManager) -> None:
     with pytest.raises(SolusError, match="no hasher 'x' is installed"):
         SolusEngine.open("toy://h", client_id="c", hasher="x", plugins=plugins)
+
+
+def test_r15_racing_own_changes_leave_the_cache_as_the_meta_store_is(engine: SolusEngine, toy: Any) -> None:
+    engine.register("d")
+
+    def unregister_meanwhile(call: str) -> None:
+        if call == "create":
+            toy.store.fail = lambda call: None
+            engine.unregister("d")
+
+    toy.store.fail = unregister_meanwhile
+    handle = engine.deduper("d")
+    engine.register("d")
+    stored = toy.store.records["d"].active
+    if stored:
+        handle.check_absence("a")
+    else:
+        with pytest.raises(DeDuperNotFoundError):
+            handle.check_absence("a")
+
+
+def test_r15_an_unregister_after_the_record_was_read_is_not_forgotten(engine: SolusEngine, toy: Any) -> None:
+    engine.register("d")
+    create = toy.store.create
+
+    def create_then_unregister(deduper: DeDuper) -> DeDuper:
+        won: DeDuper = create(deduper)
+        toy.store.create = create
+        engine.unregister("d")
+        return won
+
+    toy.store.create = create_then_unregister
+    engine.register("d")  # it was told "active" just before the other thread's unregister
+    with pytest.raises(DeDuperNotFoundError):
+        engine.check_absence("d", "a")

@@ -151,6 +151,7 @@ def test_items_claimed_before_a_batch_failed_are_yielded(handle: DeDuperHandle, 
         ({"batch_size": 0}, SolusError),
         ({"batch_size": 1.5}, TypeError),
         ({"ttl": 0}, SolusError),
+        ({"ttl": 20 * DAY}, SolusError),
         ({"ttl": None}, TypeError),
     ],
 )
