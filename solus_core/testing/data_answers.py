@@ -194,6 +194,16 @@ class AnswersContract(DataStoreCase):
         assert not store.absent(probes, end)[0]
         assert store.absent(probes, end + 1)[0]
 
+    def test_a_ttl_of_years(self, store: DataStore, lab: Lab) -> None:
+        """D23 (R2, R12): a TTL that no 32 bits of milliseconds hold is kept to its end, and not far beyond."""
+        config = DeDuperConfig(expiry_seconds=3_000 * 86_400)
+        probes = craft(lab.deduper(store, config=config), ROW)
+        end = lab.now + 3_000 * DAY
+        store.add(probes, lab.now, end)
+        assert not store.absent(probes, lab.now + 31 * DAY)[0]
+        assert not store.absent(probes, end)[0]
+        assert store.absent(probes, end + DAY)[0]
+
     def test_reclaiming_keeps_what_lives(self, store: DataStore, lab: Lab) -> None:
         """D20 (R2, R10): while short-lived entities come and go for days, the long-lived ones stay."""
         deduper = lab.deduper(store)

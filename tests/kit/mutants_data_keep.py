@@ -45,6 +45,13 @@ class ExpiresTooLate(ReferenceStore):
         return super().is_set(expiry, now - 1)
 
 
+class CapsTtl(ReferenceStore):
+    """No mark outlives what 31 bits of milliseconds hold."""
+
+    def merged(self, stored: int | None, expires_at: int) -> int:
+        return super().merged(stored, min(expires_at, 1_700_000_000_000 + 2**31 - 1))
+
+
 class RoundsToSeconds(ReferenceStore):
     """Expiries are kept in whole seconds."""
 

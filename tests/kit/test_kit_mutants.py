@@ -42,6 +42,7 @@ DATA: Final = {
     "WallClock": "expiry_is_the_last_moment",
     "ExpiresTooEarly": "expiry_is_the_last_moment add_if_absent_has_the_same_last_moment the_longest_ttl",
     "ExpiresTooLate": "expiry_is_the_last_moment add_if_absent_has_the_same_last_moment the_longest_ttl",
+    "CapsTtl": "a_ttl_of_years",
     "RoundsToSeconds": "expiry_is_the_last_moment",
     "SwallowsErrors": "closed_store_gives_no_answer",
     "SwallowsAdds": "closed_store_gives_no_answer",
