@@ -95,6 +95,29 @@ def test_a_marker_holds_for_the_block_right_under_it_only(tmp_path: Path) -> Non
         run(tmp_path, "<!-- not run: needs a cluster -->\n\nSome prose.\n\n```bash\nfalse\n```\n")
 
 
+def test_a_block_with_a_title_becomes_a_file_and_does_not_run(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        '```python title="test_x.py"\nraise RuntimeError\n```\n```console\n$ cat test_x.py\nraise RuntimeError\n```\n',
+    )
+    assert (tmp_path / "test_x.py").read_text() == "raise RuntimeError\n"
+
+
+def test_a_document_that_needs_a_missing_module_skips_or_fails_where_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = tmp_path / "guide.md"
+    document.write_text("<!-- needs: json no_such_module_at_all -->\n")
+    monkeypatch.delenv("SOLUS_REQUIRE_DOCS", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no_such_module_at_all"):
+        runner.see_that_it_can_run(document)
+    monkeypatch.setenv("SOLUS_REQUIRE_DOCS", "1")
+    with pytest.raises(pytest.fail.Exception, match="no_such_module_at_all"):
+        runner.see_that_it_can_run(document)
+    document.write_text("<!-- needs: json -->\n")
+    runner.see_that_it_can_run(document)
+
+
 @pytest.mark.parametrize(
     ("expected", "output", "same"),
     [

@@ -7,7 +7,11 @@
 - ``bash`` blocks run whole; what they print is not compared.
 - ``json``, ``jsonl`` and ``toml`` are parsed, ``text``, ``csv`` and ``ini`` only shown. Any other language,
   or none, is an error.
+- A block with a title, as in ``python title="test_orders.py"``, is written to a file of that name and not run:
+  commands further down do something with it.
 - ``<!-- not run: reason -->`` above a block keeps it from running. Those blocks are listed in this file.
+- ``<!-- needs: fastapi httpx -->`` in a document skips it where one of these modules is missing; under
+  ``SOLUS_REQUIRE_DOCS=1``, which tox sets in the environment ``docs``, it fails then.
 
 Blocks run in a folder of the document's own, in which ``examples/`` is a copy of the project's.
 """
@@ -21,33 +25,39 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from attrs import frozen
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")])
+PLACES = ("*.md", "docs/**/*.md", "plugins/*/README.md", "examples/*/README.md")
+DOCUMENTS = sorted(path for place in PLACES for path in ROOT.glob(place))
 
 # Every block that does not run, as (document, reason); ".ci/run" runs those of the README in a clean clone.
 NOT_RUN = [
     ("CONTRIBUTING.md", "sets up a checkout, which .ci/run does"),
     ("README.md", ".ci/run runs it in a clean clone"),
     ("README.md", ".ci/run runs it in a clean clone"),
+    ("docs/tutorial/first-deduper.md", "installs into the environment that runs this page"),
+    ("plugins/solus_memory/README.md", "installs what runs this page"),
 ]
 
-FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+)(?P<language>.*?)\s*")
+FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+)(?P<language>.*?)(?: title=\"(?P<title>[\w.-]+)\")?\s*")
 MARKER = re.compile(r"\s*<!-- not run: *(.*?) *-->\s*")
+NEEDS = re.compile(r"^<!-- needs: *(.*?) *-->$", re.MULTILINE)
 BETWEEN = "@@ next command @@"
 
 
 @frozen
 class Block:
-    """A fenced block; ``line`` is the number of its first line inside the fence."""
+    """A fenced block; ``line`` is the number of its first line inside the fence, ``title`` a file to write."""
 
     document: Path
     line: int
     language: str
+    title: str | None
     text: str
     not_run: str | None
 
@@ -73,7 +83,7 @@ def blocks_of(document: Path) -> Iterator[Block]:
             raise AssertionError(f"{document.name}:{first}: the block that opens here is not closed")
         indent = len(opening["indent"])
         text = "".join(line[indent:] + "\n" for line in lines[first:number])
-        yield Block(document, first + 1, opening["language"], text, marker)
+        yield Block(document, first + 1, opening["language"], opening["title"], text, marker)
         number, marker = number + 1, None
 
 
@@ -82,6 +92,9 @@ def run_document(document: Path, folder: Path) -> None:
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks_of(document):
         if block.not_run is not None:
+            continue
+        if block.title is not None:
+            (folder / block.title).write_text(block.text)
             continue
         match block.language:
             case "python":
@@ -166,11 +179,22 @@ def named(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def see_that_it_can_run(document: Path) -> None:
+    """Skip where a module that ``document`` needs is missing; fail where it was promised."""
+    for needed in " ".join(NEEDS.findall(document.read_text())).split():
+        if find_spec(needed) is not None:
+            continue
+        if os.environ.get("SOLUS_REQUIRE_DOCS") == "1":
+            pytest.fail(f"SOLUS_REQUIRE_DOCS=1 and {needed} is not installed", pytrace=False)
+        pytest.skip(f"needs {needed}: tox run -e docs")
+
+
 @pytest.mark.needs_memory
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_code_blocks_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for needed in ("click", "rich"):
         pytest.importorskip(needed, reason="the documents show the command: pip install '.[cli]'")
+    see_that_it_can_run(document)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     run_document(document, tmp_path)

@@ -11,7 +11,7 @@ LATER = {"R26", "R27"}
 
 
 def test_every_promise_is_cited_by_a_test() -> None:
-    promised = re.findall(r"^- \*\*(R\d+)\*\* ", (ROOT / "docs/promises.md").read_text(), re.MULTILINE)
+    promised = re.findall(r"^- \*\*(R\d+)\*\* ", (ROOT / "docs/reference/promises.md").read_text(), re.MULTILINE)
     assert promised == [f"R{number}" for number in range(1, len(promised) + 1)]
     tests = [
         *ROOT.glob("tests/**/*.py"),
