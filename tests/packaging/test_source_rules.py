@@ -141,7 +141,7 @@ def test_no_file_holds(kind: str) -> None:
 
 
 def test_the_core_imports_no_plugin_and_no_plugin_another() -> None:
-    packages = {path.parent.name: path.parent for path in tracked("plugins/*/solus_*/__init__.py")}
+    packages = {path.parent.name: path.parent for path in tracked(":(glob)plugins/*/solus_*/__init__.py")}
     assert packages
     packages["solus_core"] = ROOT / "solus_core"
     for own, folder in packages.items():

@@ -1,0 +1,1 @@
+"""How HBase is reached: one module for each Thrift interface, and what they share."""

@@ -1,0 +1,136 @@
+"""Connections that are shared by threads, never by processes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Generic, Protocol, TypeVar, final
+from weakref import WeakSet
+
+from solus_core.errors import ErrorCode, StoreError
+
+IDLE_LIMIT: Final = 50.0
+"""Seconds after which an idle connection is opened anew: HBase closes it after 60, unnoticed until it is used."""
+
+_POOLS: Final[WeakSet[ConnectionPool[Connection]]] = WeakSet()
+# All pools, weakly: a hook that runs at a fork can't be taken back, so there is one for all of them.
+
+
+class Connection(Protocol):
+    def is_dead(self) -> bool:
+        """Has the other side hung up, as far as can be told without asking it?"""
+
+    def close(self) -> None:
+        """Hang up."""
+
+    def abandon(self) -> None:
+        """Release the connection in a forked child without hanging up: it is the parent's."""
+
+
+C = TypeVar("C", bound=Connection)
+
+
+@final
+class ConnectionPool(Generic[C]):
+    """At most ``size`` connections, opened by ``open_connection`` when they are needed.
+
+    :meth:`take` waits up to ``wait`` seconds for a free one. The one used last comes first, so that those a load
+    peak left behind grow old and go.
+    """
+
+    def __init__(
+        self,
+        open_connection: Callable[[], C],
+        *,
+        size: int,
+        wait: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.size = size
+        self._open = open_connection
+        self._wait = wait
+        self._clock = clock
+        self._closed = False
+        self._begin()
+        _POOLS.add(self)  # type: ignore[arg-type]  # of whatever connections: only forked() is called
+
+    def _begin(self) -> None:
+        self._idle: list[tuple[C, float]] = []
+        self._places = threading.Semaphore(self.size)
+
+    def take(self) -> C:
+        """A connection for the caller alone, to be handed to :meth:`give_back` or :meth:`drop`.
+
+        Raises ``StoreError`` if none becomes free in time, or what opening one raises.
+        """
+        self._check_open()
+        if not self._places.acquire(blocking=False) and not self._places.acquire(timeout=self._wait):
+            raise StoreError(
+                ErrorCode.HBASE_ERROR,
+                f"no connection became free in {self._wait:g} s, all {self.size} are in use: "
+                "raise pool_size (or pool_wait), or let fewer threads work at a time",
+            )
+        try:
+            self._check_open()
+            return self._idle_one() or self._open()
+        except BaseException:
+            self._places.release()
+            raise
+
+    def give_back(self, connection: C) -> None:
+        """Take back a connection that works."""
+        if self._closed:
+            connection.close()
+        else:
+            self._idle.append((connection, self._clock()))
+            if self._closed:  # since we looked
+                self._hang_up()
+        self._places.release()
+
+    def drop(self, connection: C) -> None:
+        """Hang up a connection in an unknown state; another one may be opened in its place."""
+        connection.close()
+        self._places.release()
+
+    def close(self) -> None:
+        """Hang up those that are idle now, and the others when they come back."""
+        self._closed = True
+        self._hang_up()
+
+    def forked(self) -> None:
+        """In a forked child: leave the parent's connections alone, begin with none."""
+        for connection, _ in self._idle:
+            connection.abandon()
+        self._begin()
+
+    def _idle_one(self) -> C | None:
+        while True:
+            try:
+                connection, since = self._idle.pop()
+            except IndexError:
+                return None
+            if self._clock() - since < IDLE_LIMIT and not connection.is_dead():
+                return connection
+            connection.close()
+
+    def _hang_up(self) -> None:
+        while self._idle:
+            try:
+                connection, _ = self._idle.pop()
+            except IndexError:  # another thread was first
+                return
+            connection.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(ErrorCode.HBASE_ERROR, "the connection to HBase is closed")
+
+
+def _forked() -> None:
+    for pool in list(_POOLS):
+        pool.forked()
+
+
+os.register_at_fork(after_in_child=_forked)

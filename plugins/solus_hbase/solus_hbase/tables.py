@@ -1,0 +1,62 @@
+"""Makes sure that the tables are there before the first entity comes."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from solus_core.errors import ErrorCode, StoreError
+from solus_hbase.config import HBaseConfig
+from solus_hbase.gateway.base import Gateway
+from solus_hbase.layout import split_keys
+
+_PATIENCE: Final = 60.0
+"""Seconds that a table may take until it can be used: somebody else may just be creating it."""
+_PAUSE: Final = 0.1
+
+
+def ensure_table(gateway: Gateway, config: HBaseConfig, table: str, family: bytes) -> None:
+    """Create ``table`` with ``family`` unless it exists; return once it can be used.
+
+    Of two who create it at once one is refused by the server; both go on. Raises ``StoreError`` with the code
+    ``TABLE_CREATION_ERROR`` if that fails, or if the table exists without the family.
+    """
+    try:
+        families = gateway.families(table)
+        if families is None:
+            _create(gateway, config, table, family)
+            families = gateway.families(table)
+        if families is not None and family in families:
+            _wait(gateway, table)
+            return
+    except StoreError as error:
+        raise StoreError(ErrorCode.TABLE_CREATION_ERROR, f"table {table!r}: {error.message}") from (
+            error.__cause__ or error
+        )
+    found = "is not there although it was created" if families is None else f"has {_names(families)}"
+    raise StoreError(
+        ErrorCode.TABLE_CREATION_ERROR,
+        f"table {table!r} needs the column family {family.decode()!r} and {found}: "
+        "use another table, or add the family to this one",
+    )
+
+
+def _create(gateway: Gateway, config: HBaseConfig, table: str, family: bytes) -> None:
+    try:
+        gateway.create_table(table, family, config.compression, split_keys(config.splits))
+    except StoreError:
+        # Somebody else may have been first, or the server slower than our patience with one call.
+        if gateway.families(table) is None:
+            raise
+
+
+def _wait(gateway: Gateway, table: str) -> None:
+    until = time.monotonic() + _PATIENCE
+    while not gateway.available(table):
+        if time.monotonic() > until:
+            raise StoreError(ErrorCode.TABLE_CREATION_ERROR, f"it exists, but could not be used for {_PATIENCE:g} s")
+        time.sleep(_PAUSE)
+
+
+def _names(families: frozenset[bytes]) -> str:
+    return ", ".join(repr(name.decode(errors="replace")) for name in sorted(families)) or "none"

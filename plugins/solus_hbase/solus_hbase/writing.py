@@ -1,0 +1,134 @@
+"""How positions are written: blindly, raised after a read, or won against others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, final
+
+from solus_core.errors import ErrorCode, StoreError
+from solus_hbase.cells import Held, Place, pairs
+from solus_hbase.gateway.base import Gateway
+from solus_hbase.layout import DATA_FAMILY, qualifier
+
+_ROUNDS: Final = 100
+"""Times that others may be first at one entity's positions before we stop trying."""
+
+
+@final
+class Writer:
+    """Writes rows of data tables through ``gateway``."""
+
+    __slots__ = ("_gateway",)
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def put(self, place: Place, rows: Sequence[tuple[int, Collection[int]]], now: int, expires_at: int) -> None:
+        """Set the positions of each shard, without a read: for the native layout only."""
+        timestamp, ttl = place.stamps(now, expires_at)
+        cells = [
+            (place.row_key(shard), pairs(shard, dict.fromkeys(positions, expires_at))) for shard, positions in rows
+        ]
+        try:
+            self._gateway.put(place.table, DATA_FAMILY, cells, timestamp, ttl)
+        except StoreError as error:
+            raise _with_advice(error, place) from error.__cause__
+
+    def win(self, place: Place, shard: int, held: Held, positions: Collection[int], now: int, expires_at: int) -> bool:
+        """Add the entity if it is absent; True exactly if this call did (R5). ``held``: what was just read.
+
+        An unset position is the witness: it is checked to be unchanged while all are written, in one atomic
+        step. Whoever wins changes every position that could be another's witness, so one alone can win.
+        """
+        for _ in range(_ROUNDS):
+            unset = held.unset(positions, now)
+            if not unset:
+                return False
+            if not self._gateway.atomic:
+                if place.native:
+                    self.put(place, [(shard, positions)], now, expires_at)
+                else:
+                    self.raise_to(place, shard, held, positions, now, expires_at)
+                return True
+            if self._write_if_unchanged(place, shard, held, unset[0], positions, now, expires_at, exclusive=True):
+                return True
+            self._read_again(place, shard, held, positions)
+        raise _overtaken()
+
+    def raise_to(
+        self, place: Place, shard: int, held: Held, positions: Collection[int], now: int, expires_at: int
+    ) -> None:
+        """Set each position to ``max(stored, expires_at)`` where that takes a read first (R4).
+
+        Through a gateway that isn't atomic, one position at a time.
+        """
+        for _ in range(_ROUNDS):
+            lower = sorted(held.raised(positions, expires_at))
+            if not lower:
+                return
+            unchanged = all(
+                self._write_if_unchanged(place, shard, held, witness, together, now, expires_at, exclusive=False)
+                for witness, together in (
+                    [(lower[0], positions)] if self._gateway.atomic else [(one, (one,)) for one in lower]
+                )
+            )
+            if unchanged:
+                if not self._gateway.atomic:
+                    timestamp, ttl = place.stamps(now, expires_at)
+                    shard_cell = [(place.row_key(shard), pairs(shard, {}))]
+                    self._gateway.put(place.table, DATA_FAMILY, shard_cell, timestamp, ttl)
+                return
+            self._read_again(place, shard, held, positions)
+        raise _overtaken()
+
+    def _write_if_unchanged(
+        self,
+        place: Place,
+        shard: int,
+        held: Held,
+        witness: int,
+        positions: Collection[int],
+        now: int,
+        expires_at: int,
+        *,
+        exclusive: bool,
+    ) -> bool:
+        timestamp, ttl = place.stamps(now, expires_at)
+        written = pairs(shard, held.raised(positions, expires_at))
+        if not self._gateway.atomic:
+            written = written[:1]  # the witness itself
+        try:
+            unchanged = self._gateway.check_and_put(
+                place.table,
+                DATA_FAMILY,
+                place.row_key(shard),
+                (qualifier(witness), held.value(witness)),
+                written,
+                timestamp,
+                ttl,
+                exclusive=exclusive,
+            )
+        except StoreError as error:
+            raise _with_advice(error, place) from error.__cause__
+        if unchanged:
+            held.wrote(written, timestamp)
+        return unchanged
+
+    def _read_again(self, place: Place, shard: int, held: Held, positions: Collection[int]) -> None:
+        wanted = [(place.row_key(shard), place.qualifiers(positions))]
+        held.read_again(positions, self._gateway.get(place.table, DATA_FAMILY, wanted)[0])
+
+
+def _overtaken() -> StoreError:
+    return StoreError(ErrorCode.HBASE_ERROR, f"others wrote the same positions first, {_ROUNDS} times over; try again")
+
+
+def _with_advice(error: StoreError, place: Place) -> StoreError:
+    if not (place.native and "Timestamp for KV" in error.message):
+        return error
+    return StoreError(
+        error.code,
+        f"{error.message} (this cluster refuses timestamps in the future, "
+        "hbase.hregion.keyvalue.timestamp.slop.millisecs: register the de-duper with layout=java)",
+        in_doubt=error.in_doubt,
+    )

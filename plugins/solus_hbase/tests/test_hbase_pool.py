@@ -1,0 +1,254 @@
+"""The pool and the repeating of calls, on connections that are made up."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from solus_core.errors import ErrorCode, StoreError
+from solus_hbase.pool import ConnectionPool
+from solus_hbase.retry import Caller, Verdict
+
+
+class Line:
+    """A connection; ``fails`` are the errors of its next calls."""
+
+    def __init__(self) -> None:
+        self.state = "open"
+        self.dead = False
+
+    def is_dead(self) -> bool:
+        return self.dead
+
+    def close(self) -> None:
+        self.state = "closed"
+
+    def abandon(self) -> None:
+        self.state = "abandoned"
+
+
+class Switchboard:
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.now = 0.0
+
+    def open(self) -> Line:
+        self.lines.append(Line())
+        return self.lines[-1]
+
+    def pool(self, size: int = 2, wait: float = 0.01) -> ConnectionPool[Line]:
+        return ConnectionPool(self.open, size=size, wait=wait, clock=lambda: self.now)
+
+
+@pytest.fixture
+def board() -> Switchboard:
+    return Switchboard()
+
+
+def test_the_last_used_comes_first(board: Switchboard) -> None:
+    pool = board.pool()
+    one, two = pool.take(), pool.take()
+    pool.give_back(one)
+    pool.give_back(two)
+    assert pool.take() is two
+    assert len(board.lines) == 2
+
+
+def test_waiting_is_bounded(board: Switchboard) -> None:
+    pool = board.pool(size=1)
+    line = pool.take()
+    with pytest.raises(StoreError, match=r"no connection became free in 0\.01 s, all 1 are in use: raise pool_size"):
+        pool.take()
+    pool.give_back(line)
+    assert pool.take() is line
+
+
+def test_a_waiter_gets_what_comes_back(board: Switchboard) -> None:
+    pool = board.pool(size=1, wait=60)
+    line, got = pool.take(), []
+    thread = threading.Thread(target=lambda: got.append(pool.take()))
+    thread.start()
+    pool.give_back(line)
+    thread.join(60)
+    assert got == [line]
+
+
+def test_idle_for_long_is_opened_anew(board: Switchboard) -> None:
+    """Row 1: HBase closes a connection after 60 s, and the next call would find out."""
+    pool = board.pool()
+    line = pool.take()
+    pool.give_back(line)
+    board.now = 49.9
+    assert pool.take() is line
+    pool.give_back(line)
+    board.now = 49.9 + 50
+    assert pool.take() is not line
+    assert line.state == "closed"
+
+
+def test_a_dead_one_is_never_handed_out(board: Switchboard) -> None:
+    pool = board.pool()
+    line = pool.take()
+    pool.give_back(line)
+    line.dead = True
+    assert pool.take() is not line
+    assert line.state == "closed"
+
+
+def test_dropped_ones_leave_their_place(board: Switchboard) -> None:
+    pool = board.pool(size=1)
+    for _ in range(5):
+        pool.drop(pool.take())
+    assert [line.state for line in board.lines] == ["closed"] * 5
+
+
+def test_failing_to_open_leaves_the_place(board: Switchboard) -> None:
+    def fail() -> Line:
+        raise StoreError(ErrorCode.HBASE_ERROR, "unreachable")
+
+    pool: ConnectionPool[Line] = ConnectionPool(fail, size=1, wait=0.01)
+    for _ in range(3):
+        with pytest.raises(StoreError, match="unreachable"):
+            pool.take()
+
+
+def test_closing(board: Switchboard) -> None:
+    pool = board.pool()
+    used, idle = pool.take(), pool.take()
+    pool.give_back(idle)
+    pool.close()
+    pool.close()
+    assert (used.state, idle.state) == ("open", "closed")
+    pool.give_back(used)
+    assert used.state == "closed"
+    with pytest.raises(StoreError, match="closed"):
+        pool.take()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python 3.12, where threads run
+def test_a_forked_child_leaves_the_parents_connections_alone(board: Switchboard) -> None:
+    """R24: and it has all places to itself, also those whose lock a thread of the parent held."""
+    pool = board.pool()
+    idle, used = pool.take(), pool.take()
+    pool.give_back(idle)
+    child = os.fork()
+    if child == 0:
+        fine = idle.state == "abandoned" and used.state == "open"
+        fine = fine and {id(pool.take()), id(pool.take())}.isdisjoint({id(idle), id(used)})
+        os._exit(0 if fine else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (idle.state, used.state) == ("open", "open")
+    assert pool.take() is idle
+
+
+class DriverError(Exception):
+    """``kind``: curable, lost (no answer came), or refused."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+def judge(error: Exception) -> Verdict | None:
+    if not isinstance(error, DriverError):
+        return None
+    return Verdict(
+        f"it is {error.kind}",
+        broken=error.kind == "lost",
+        curable=error.kind != "refused",
+        refused=error.kind == "refused",
+    )
+
+
+def answering(*outcomes: object) -> Callable[[Line], bool]:
+    left = list(outcomes)
+
+    def call(_: Line) -> bool:
+        outcome = left.pop(0)
+        if isinstance(outcome, str):
+            raise DriverError(outcome)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return bool(outcome)
+
+    return call
+
+
+def caller(board: Switchboard, attempts: int = 3) -> Caller[Line]:
+    return Caller(board.pool(), judge, attempts=attempts, backoff=0.000_001)
+
+
+def test_a_broken_connection_is_replaced_silently(board: Switchboard) -> None:
+    """Row 1"""
+    assert caller(board).read("get", answering("lost", True))
+    assert [line.state for line in board.lines] == ["closed", "open"]
+
+
+def test_tries_are_bounded(board: Switchboard) -> None:
+    """R23"""
+    with pytest.raises(StoreError, match="HBASE_ERROR: get: it is lost") as caught:
+        caller(board).read("get", answering(*["lost"] * 3, True))
+    assert isinstance(caught.value.__cause__, DriverError)
+    assert not caught.value.in_doubt
+    assert len(board.lines) == 3
+
+
+def test_what_a_repeat_can_not_cure_is_not_repeated(board: Switchboard) -> None:
+    """R23"""
+    with pytest.raises(StoreError, match="it is refused") as caught:
+        caller(board).write("put", answering("refused", True))
+    assert not caught.value.in_doubt
+    assert board.lines[0].state == "open"
+
+
+def test_one_attempt_is_one(board: Switchboard) -> None:
+    with pytest.raises(StoreError):
+        caller(board, attempts=1).read("get", answering("curable", True))
+
+
+def test_a_failed_write_may_have_been_applied(board: Switchboard) -> None:
+    """R23"""
+    with pytest.raises(StoreError) as caught:
+        caller(board).write("put", answering("lost", "lost", "refused"))
+    assert caught.value.in_doubt
+
+
+@pytest.mark.parametrize("outcomes", [(True,), ("lost", True), ("curable", "lost", True)])
+def test_a_won_check_is_certain(board: Switchboard, outcomes: tuple[object, ...]) -> None:
+    """R5, R23: a try destroys its own condition, so that two can't both succeed."""
+    assert caller(board).check_and_write("check", answering(*outcomes), exclusive=True)
+
+
+def test_a_lost_check_is_certain_after_clear_answers_only(board: Switchboard) -> None:
+    """R5, R23: never guessed at."""
+    assert not caller(board).check_and_write("check", answering(False), exclusive=True)
+    with pytest.raises(StoreError, match="can't be told") as caught:
+        caller(board).check_and_write("check", answering("lost", False), exclusive=True)
+    assert caught.value.in_doubt
+    assert isinstance(caught.value.__cause__, DriverError)
+    assert not caller(board).check_and_write("check", answering("lost", False), exclusive=False)
+
+
+def test_a_check_that_never_reached_the_server_is_no_doubt(board: Switchboard) -> None:
+    """R23"""
+    opened = iter([StoreError(ErrorCode.HBASE_ERROR, "unreachable"), None, None])
+
+    def open_line() -> Line:
+        error = next(opened)
+        if error is not None:
+            raise error from OSError("refused")
+        return board.open()
+
+    calls = Caller(ConnectionPool(open_line, size=1, wait=0.01), judge, attempts=3, backoff=0.000_001)
+    assert not calls.check_and_write("check", answering(False), exclusive=True)
+
+
+def test_errors_of_ours_are_not_taken_for_the_drivers(board: Switchboard) -> None:
+    calls = caller(board)
+    with pytest.raises(ZeroDivisionError):
+        calls.read("get", answering(ZeroDivisionError()))
+    for _ in range(5):  # its place is free again
+        assert calls.read("get", answering(True))

@@ -1,0 +1,87 @@
+"""R5 where it is hardest: 8 threads in each of 4 processes, on the same entities at the same time."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+
+from solus_core.model import DeDuper, DeDuperConfig
+from solus_core.stores import Bools, DataStore, Probes
+from solus_core.testing import craft, race
+from solus_core.testing.lab import not_one_winner, race_processes, spread
+from solus_hbase import HBaseConfig, HBaseDataStore, connect
+from solus_hbase.dev_server import HBaseServer
+
+NOW = time.time_ns() // 1_000_000
+THREADS, PROCESSES = 8, 4
+
+Verb = Callable[[DataStore, Probes], Bools]
+
+
+def add_if_absent(store: DataStore, probes: Probes) -> Bools:
+    return store.add_if_absent(probes, NOW, NOW + 60_000)
+
+
+def check_then_add(store: DataStore, probes: Probes) -> Bools:
+    absent = store.absent(probes, NOW)
+    store.add(probes.rows(np.flatnonzero(absent)), NOW, NOW + 60_000)
+    return absent
+
+
+def winners(config: HBaseConfig, verb: Verb, probes: Probes, parts: int) -> dict[int, int]:
+    """The rows that had not exactly one winner among all threads, each of which asks in an order of its own."""
+
+    def in_thread(store: DataStore, seed: int) -> Bools:
+        answers = np.zeros(len(probes), np.bool_)
+        for part in np.array_split(np.random.default_rng(seed).permutation(len(probes)), parts):
+            answers[part] = verb(store, probes.rows(part))
+        return answers
+
+    def in_process(number: int, ready: Callable[[], None]) -> list[Bools]:
+        context = connect(config)
+        store = HBaseDataStore(context, "races")
+        ready()
+        answers = race(*(partial(in_thread, store, number * THREADS + i) for i in range(THREADS)))
+        store.close()
+        context.close()
+        return answers
+
+    found = race_processes([partial(in_process, number) for number in range(PROCESSES)])
+    return not_one_winner([answers for process in found for answers in process])
+
+
+def deduper(layout: str) -> DeDuper:
+    return DeDuper(name=uuid.uuid4().hex, client_id="races", config=DeDuperConfig(), layout=layout)
+
+
+@pytest.fixture
+def config(hbase_server: HBaseServer) -> HBaseConfig:
+    hosts = f"{hbase_server.host}:{hbase_server.port(2)}"
+    made = HBaseConfig(hosts=hosts, table="races", splits=2, timeout=60, pool_wait=60)
+    context = connect(made)
+    HBaseDataStore(context, "races").close()
+    context.close()
+    return made
+
+
+@pytest.mark.parametrize("layout", ["native", "java"])
+def test_one_winner_each_of_two_thousand(config: HBaseConfig, layout: str) -> None:
+    """R5. No two of the entities share a position, so that there are no false positives to tell apart."""
+    assert winners(config, add_if_absent, spread(deduper(layout), 2_000), parts=10) == {}
+
+
+@pytest.mark.parametrize("layout", ["native", "java"])
+def test_one_winner_each_in_one_hot_row(config: HBaseConfig, layout: str) -> None:
+    """R5. All in one shard, and each shares a position with either neighbour, which may be first at the witness."""
+    probes = craft(deduper(layout), *((7, range(3 * i, 3 * i + 4)) for i in range(30)))
+    assert winners(config, add_if_absent, probes, parts=len(probes)) == {}
+
+
+def test_check_then_add_fails_this_test(config: HBaseConfig) -> None:
+    """The control: were the races too tame to catch it, the tests above would mean nothing."""
+    assert winners(config, check_then_add, spread(deduper("native"), 2_000), parts=10) != {}
