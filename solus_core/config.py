@@ -167,7 +167,8 @@ def build_config(config: type[Config], settings: Mapping[str, object], what: str
     try:
         return _CONVERTER.structure(settings, config)
     except cattrs.BaseValidationError as group:
-        raise InvalidConfigError(what, list(_problems(group, config))) from group
+        # Not "from group": a chained traceback would quote what is hidden here.
+        raise InvalidConfigError(what, list(_problems(group, config))) from None
     except SolusError:
         raise
     except (ValueError, TypeError) as error:
@@ -176,6 +177,7 @@ def build_config(config: type[Config], settings: Mapping[str, object], what: str
 
 def _problems(group: cattrs.BaseValidationError, config: type[Any], path: str = "") -> list[str]:
     found: list[str] = []
+    secret = [a.name for a in attrs.fields(config) if a.repr is not True]
     for error in group.exceptions:
         at = path
         for note in getattr(error, "__notes__", ()):
@@ -197,6 +199,8 @@ def _problems(group: cattrs.BaseValidationError, config: type[Any], path: str = 
             found.append(f"{at or error.args[0]} is missing")
         else:
             text = error.message if isinstance(error, SolusError) else str(error)
+            if re.split(r"[.\[]", at)[0] in secret:
+                text = "the value, which is not shown here, is of the wrong kind"
             found.append(f"{at}: {text}" if at else text)
     return found
 

@@ -25,6 +25,7 @@ from solus_core.errors import (
 )
 from solus_core.handle import DeDuperHandle, Session
 from solus_core.model import Atomicity, DeDuper, DeDuperConfig, check_deduper_name, check_identifier
+from solus_core.planning import check_keys
 from solus_core.plugins import PluginManager
 from solus_core.stats import DeDuperStats
 from solus_core.stores import DataStore, Hasher, MetaStore, Probes, SingleProbeStore
@@ -164,10 +165,7 @@ class SolusEngine:
         check_deduper_name(name)
         if not isinstance(config, DeDuperConfig):
             raise TypeError(f"config must be a DeDuperConfig, not {type(config).__name__}")
-        if type(planned_keys) is not int:
-            raise TypeError(f"planned_keys must be an int, not {type(planned_keys).__name__}")
-        if planned_keys < 0:
-            raise InvalidArgumentError(f"planned_keys is {planned_keys}, allowed is 0 (unknown) and above")
+        check_keys(planned_keys)
         data = self._session.data
         data.check_config(config)
         now = self._session.clock()

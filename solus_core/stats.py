@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import expm1, inf, log1p, sqrt
+from math import exp, expm1, inf, log1p, sqrt
 from typing import Final, final
 
 from attrs import field, frozen
@@ -50,7 +50,7 @@ class DeDuperStats:
         # One position less than all: a full filter speaks for infinitely many keys.
         share = min(store.live, store.seen - 0.5) / store.seen if store.seen > 0 else 0.0
         keys = estimated_keys(config, share)
-        error = _standard_error(config, store, share, keys) if store.seen > 0 else inf
+        error = _standard_error(config, store, keys) if store.seen > 0 else inf
         return cls(
             deduper=deduper,
             store=store,
@@ -65,31 +65,25 @@ class DeDuperStats:
         )
 
 
-def _standard_error(config: DeDuperConfig, store: StoreStats, share: float, keys: float) -> float:
+def _standard_error(config: DeDuperConfig, store: StoreStats, keys: float) -> float:
     """Standard deviation of the estimate, in keys.
 
-    Linear counting of ``k`` times as many balls in ``m`` bins (Whang, Vander-Zanden, Taylor: "A linear-time
-    probabilistic counting algorithm for database applications", 1990, theorem 3), ``t`` balls a bin. All balls of a
-    key fall on one shard, which adds the variance of the shards' loads: for ``X`` keys in a shard, Poisson, the
-    part of ``Var((1 - 1/b)^kX)`` that is not explained by ``X`` itself. Where only some shards were seen, the number
-    of keys in them is binomial.
+    As for linear counting (Whang, Vander-Zanden, Taylor: "A linear-time probabilistic counting algorithm for database
+    applications", 1990, theorem 3), but the ``k`` positions of a key are in one shard, which counts where a shard has
+    few keys. Of a shard of ``b`` positions with Poisson many keys, ``load`` on average, the free ones have the mean
+    ``b e1`` and the variance ``b e1 + b (b-1) e2 - (b e1)^2``, ``e1`` and ``e2`` the probabilities that one and that
+    two given positions are free. The number of all keys is no chance: the part that it explains is subtracted, the
+    rest is ``(b e1)^2 noise``. Where only some shards were seen, the number of keys in them is binomial.
     """
-    bits = config.bits_per_shard
-    part = store.seen / store.total
-    load = -log1p(-share)
-    counting = 0.0
-    if load > 0:
-        clumped = load * config.hash_functions / bits
-        spread = (_second_order(load) + bits * _second_order(clumped)) / store.seen
-        counting = keys * sqrt(spread) / load
+    k, bits, part = config.hash_functions, config.bits_per_shard, store.seen / store.total
+    load = keys / config.shards
+    one, two = exp(k * log1p(-1 / bits)), exp(k * log1p(-2 / bits))  # a key leaves it free, leaves both free
+    u, w = load * (1 - one), load * (1 - 2 * one + two)
+    noise = (expm1(u) - expm1(w)) / bits + (expm1(w) - w) + load * (two - one * one)
+    counting = config.shards / (1 - one) * sqrt(max(noise, 0.0) * bits / store.seen)
     # At least one key: to have found none in a sample does not say that there is none.
     sampling = sqrt(max(keys * part, 1.0) * max(1 - part, 0.0)) / part
     return sqrt(counting**2 + sampling**2)
-
-
-def _second_order(x: float) -> float:
-    """``e^x - x - 1``, also where the difference would be lost."""
-    return x * x / 2 + x**3 / 6 if x < 1e-4 else expm1(x) - x
 
 
 def _quantiles(expiries: tuple[int, ...]) -> tuple[tuple[int, int], ...]:

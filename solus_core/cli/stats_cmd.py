@@ -65,11 +65,11 @@ def _as_dict(found: DeDuperStats) -> dict[str, object]:
 def _rows(found: DeDuperStats) -> list[tuple[str, str]]:
     deduper, store = found.deduper, found.store
     looked = "all" if store.seen == store.total else f"{store.seen:,}"
-    error = f" +- {2 * found.standard_error:,.0f}" if isfinite(found.standard_error) else ", which is not known"
+    keys = f"{found.estimated_keys:,} +- {2 * found.standard_error:,.0f}"
     rows = [
         ("de-duper", deduper.name if deduper.active else f"{deduper.name} (unregistered)"),
         ("positions set", f"{_rate(found.fill)} ({looked} of {store.total:,} looked at)"),
-        ("keys alive", f"{found.estimated_keys:,}{error}"),
+        ("keys alive", keys if isfinite(found.standard_error) else "not known, the store looked at nothing"),
         ("false positives", f"{_rate(found.false_positive_rate)} of new events now"),
     ]
     if found.planned_false_positive_rate is not None:
