@@ -13,11 +13,11 @@ import click
 
 from solus_core.cli.dedup import dedup
 from solus_core.cli.dedupers_cmd import dedupers
-from solus_core.cli.failures import EXIT_ABORTED, EXIT_CLOSED_PIPE, EXIT_FAILURE
+from solus_core.cli.failures import EXIT_ABORTED, EXIT_CLOSED_PIPE, EXIT_FAILURE, CommandError, reason_of
 from solus_core.cli.plan_cmd import plan
 from solus_core.cli.plugins_cmd import plugins
 from solus_core.cli.stats_cmd import stats
-from solus_core.cli.trouble import tell
+from solus_core.cli.trouble import say, tell
 
 
 @final
@@ -33,6 +33,8 @@ class _Solus(click.Group):
             # What Python still wants to flush at exit must go somewhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return EXIT_CLOSED_PIPE
+        except OSError as error:
+            return _unwritable(error)
         except KeyboardInterrupt:
             return _aborted()
         except Exception as error:  # told in one line, whatever it is
@@ -61,16 +63,24 @@ def run(args: Sequence[str] | None = None) -> int:
     try:
         answer = solus.main(args=args, prog_name="solus", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         return error.exit_code
+    except OSError as error:  # by --help or --version
+        return _unwritable(error)
     except (click.Abort, KeyboardInterrupt):
         return _aborted()
     return answer if isinstance(answer, int) else 0
 
 
 def _aborted() -> int:
-    click.echo("solus: aborted", err=True)
+    say("solus: aborted")
     return EXIT_ABORTED
+
+
+def _unwritable(error: OSError) -> int:
+    """Stores tell their failures as errors of ours, so this is one of the standard output."""
+    return tell(CommandError(f"can't write the output: {reason_of(error)}"))
 
 
 def _standard_streams() -> bool:
@@ -82,4 +92,6 @@ def _standard_streams() -> bool:
             if fd == 1:
                 return False
             os.open(os.devnull, os.O_RDWR)  # the lowest free number, so this one
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115  # for as long as the process lives
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, nullcontext
 from typing import final
 
@@ -22,9 +22,11 @@ from solus_core.cli.outputs import STDOUT, open_output, refuse_shared_files
 from solus_core.cli.progress import Report, progress_display
 from solus_core.cli.records import Format, Layout, Stream, begin, layout_by_name, terminator_of
 from solus_core.cli.sources import STDIN, Inputs
+from solus_core.cli.store_option import kept_files, parse_store
 from solus_core.cli.stream import OnError, Run
-from solus_core.cli.trouble import tell
+from solus_core.cli.trouble import say, tell
 from solus_core.engine import SolusEngine
+from solus_core.plugins import PluginManager
 
 
 @final
@@ -62,7 +64,7 @@ _EPILOG = """\b
 Examples:
   solus dedup --key id events.jsonl > unique.jsonl
   tail -f app.log | solus dedup
-  solus dedup -k order_id -k sku --ttl 30d --store memory:///var/lib/orders.solus \\
+  solus dedup -k order_id -k sku --ttl 30d --store /var/lib/orders.solus \\
       -o new.csv --duplicates repeats.csv orders.csv.gz
 
 \b
@@ -123,10 +125,11 @@ After any of them, run again over the same input: what was not marked comes agai
 @click.option("--client-id", default="solus", show_default=True, help="Whose de-dupers.")
 @click.option(
     "--store",
+    callback=option_of(parse_store),
     default="memory://",
     show_default=True,
-    metavar="URL",
-    help="Where marks are kept. memory:///path/to/file keeps them between runs.",
+    metavar="URL|PATH",
+    help="Where marks are kept. ./seen.solus is a file that keeps them between runs; a path begins with /, ./ or ../.",
 )
 @click.option(
     "-o",
@@ -232,28 +235,35 @@ def _dedup(options: Options) -> int:
     with Interrupts() as interrupts:
         try:
             with interrupts.waiting():
-                engine = SolusEngine.open(options.store, client_id=options.client_id)
+                plugins = PluginManager.load()
+                config = plugins.config_of(options.store)
+                engine = SolusEngine.open(config, client_id=options.client_id, plugins=plugins)
             with engine, ExitStack() as resources:
                 found = registered(engine, options.deduper, options.ttl, options.expected)
                 expiry = found.config.expiry_seconds * 1000
                 report = Report(options.deduper, options.ttl or expiry, options.on_error)
-                _stream(engine, options, report, interrupts, resources)
+                _stream(engine, options, report, interrupts, resources, kept_files(config))
         except InterruptedRunError as interruption:
             code = 128 + interruption.signum
         except Exception as error:  # told in one line, whatever it is
             code = tell(error)
     if report is not None and (options.json or not options.quiet):
         seconds = time.monotonic() - started
-        click.echo(report.json(code, seconds) if options.json else report.text(), err=True)
+        say(report.json(code, seconds) if options.json else report.text())
     return code
 
 
 def _stream(
-    engine: SolusEngine, options: Options, report: Report, interrupts: Interrupts, resources: ExitStack
+    engine: SolusEngine,
+    options: Options,
+    report: Report,
+    interrupts: Interrupts,
+    resources: ExitStack,
+    kept: Iterable[str],
 ) -> None:
     inputs = Inputs(options.files, interrupts.open, interrupts.read)
     outputs = [options.output] if options.duplicates is None else [options.output, options.duplicates]
-    refuse_shared_files(inputs.stats(), outputs)
+    refuse_shared_files([*inputs.stats()], outputs, kept)
     sources = iter(inputs)
     resources.callback(sources.close)
     stream = begin(sources, options.layout, bool(options.keys), options.batch_size)

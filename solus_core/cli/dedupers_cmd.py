@@ -14,6 +14,7 @@ from attrs import asdict
 from solus_core.cli.durations import format_duration, parse_duration
 from solus_core.cli.failures import one_line
 from solus_core.cli.numbers import option_of, parse_keys
+from solus_core.cli.store_option import parse_store
 from solus_core.engine import DEFAULT_HASHER, SolusEngine
 from solus_core.model import DEFAULT_EXPIRY_SECONDS, DeDuper, DeDuperConfig, Level
 
@@ -27,9 +28,13 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
     No default here: what is registered in a memory of this process would be gone at its end.
     """
     command = click.option("--client-id", default="solus", show_default=True, help="Whose de-dupers.")(command)
-    return click.option("--store", required=True, metavar="URL", help="Where they are: memory:///path/to/file, say.")(
-        command
-    )
+    return click.option(
+        "--store",
+        required=True,
+        callback=option_of(parse_store),
+        metavar="URL|PATH",
+        help="Where they are: hbase://host/table, say, or the path of a file, from / or ./ on.",
+    )(command)
 
 
 @click.group("dedupers")

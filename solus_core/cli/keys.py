@@ -10,6 +10,8 @@ from typing import Final, NoReturn, final
 KeyOf = Callable[[bytes], "bytes | None"]
 """The key of one record; None for a blank one, which carries no event. Raises :class:`BadRecordError`."""
 
+RECORD_LIMIT: Final = 64 << 20
+"""Bytes. A CSV record is not held any longer for the sake of a quote that was not closed by then."""
 _BLANK: Final = b" \t\r\n"
 _QUOTED: Final = re.compile(rb'[^"]*(?:""[^"]*)*')
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
@@ -17,12 +19,21 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 @final
 class BadRecordError(Exception):
-    """A record without a usable key. ``reason``: one of few texts, to count by; ``detail``: about this record."""
+    """A record without a usable key. ``reason``: one of few texts, to count by; ``detail``: about this record.
 
-    def __init__(self, reason: str, detail: str = "") -> None:
+    ``line``: of the record, from 0, that is at fault.
+    """
+
+    def __init__(self, reason: str, detail: str = "", line: int = 0) -> None:
         super().__init__(reason)
         self.reason = reason
         self.detail = detail
+        self.line = line
+
+
+def line_count(record: bytes) -> int:
+    """How many lines of its file a record takes up."""
+    return record.count(b"\n") + (not record.endswith(b"\n"))
 
 
 def composite(parts: Sequence[bytes]) -> bytes:
@@ -175,7 +186,7 @@ def csv_fields(record: bytes, delimiter: bytes) -> list[bytes]:
             quoted = _QUOTED.match(text, at + 1)
             end = quoted.end() if quoted else len(text)
             if end == len(text):
-                raise BadRecordError("a quoted field is never closed")
+                raise _never_closed(record, at)
             fields.append(text[at + 1 : end].replace(b'""', b'"'))
             at = end + 1
             if at < len(text) and not text.startswith(delimiter, at):
@@ -188,6 +199,16 @@ def csv_fields(record: bytes, delimiter: bytes) -> list[bytes]:
         if at >= len(text):
             return fields
         at += 1
+
+
+def _never_closed(record: bytes, opening: int) -> BadRecordError:
+    """``opening``: where in the record the quote is. All that came after it went into this one record."""
+    before, lines = record.count(b"\n", 0, opening), line_count(record)
+    reason = "a quoted field is never closed"
+    if len(record) >= RECORD_LIMIT:
+        reason = f"a quoted field is not closed within {RECORD_LIMIT >> 20} MiB"
+    swallowed = lines - before
+    return BadRecordError(reason, f"it took in {swallowed:,} lines" if swallowed > 1 else "", before)
 
 
 def csv_key(names: Sequence[str], indices: Sequence[int], width: int | None, delimiter: bytes) -> KeyOf:

@@ -102,9 +102,22 @@ def open_output(path: str, terminator: bytes) -> Output:
     return Output(fd, path, terminator)
 
 
-def refuse_shared_files(inputs: Iterable[os.stat_result], outputs: Sequence[str]) -> None:
-    """Raise :class:`CommandError` if an output is also an input, or both outputs are one file."""
-    taken: dict[object, str] = {(each.st_dev, each.st_ino): "an input" for each in inputs if stat.S_ISREG(each.st_mode)}
+def refuse_shared_files(inputs: Sequence[os.stat_result], outputs: Sequence[str], kept: Iterable[str]) -> None:
+    """Raise :class:`CommandError` if an output is also an input, both outputs are one file, or either is ``kept``.
+
+    ``kept``: files of the store, there already or not.
+    """
+    taken: dict[object, str] = {}
+    for path in kept:
+        try:
+            found = os.stat(path)
+            taken[found.st_dev, found.st_ino] = "the store's own file"
+        except OSError:
+            taken[os.path.realpath(path)] = "the store's own file"
+    for each in inputs:
+        if (each.st_dev, each.st_ino) in taken:
+            raise CommandError("an input is the store's own file: give what is to be de-duplicated", EXIT_USAGE)
+    taken |= {(each.st_dev, each.st_ino): "an input" for each in inputs if stat.S_ISREG(each.st_mode)}
     for path in outputs:
         identity: object
         try:

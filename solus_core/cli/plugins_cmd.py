@@ -45,7 +45,7 @@ def _as_dict(plugin: PluginInfo) -> dict[str, object]:
 
 def _row(plugin: PluginInfo) -> tuple[str, ...]:
     return tuple(
-        one_line(cell) or "-"
+        one_line(cell or "") or "-"  # an installation can have lost its metadata
         for cell in (
             plugin.name,
             plugin.distribution,

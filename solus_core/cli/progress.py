@@ -45,7 +45,8 @@ class Report:
         ]
         for reason, bad in tally.bad.items():
             more = ", ..." if bad.count > len(bad.places) else ""
-            lines.append(f"  {bad.count:,} bad: {reason}, at {', '.join(bad.places)}{more}")
+            taken = f" ({bad.lines:,} lines)" if bad.lines > bad.count else ""
+            lines.append(f"  {bad.count:,} bad: {reason}, at {', '.join(bad.places)}{more}{taken}")
         return "\n".join(lines)
 
     def json(self, exit_code: int, seconds: float) -> str:
@@ -59,7 +60,8 @@ class Report:
                 "bad": tally.bad_count,
                 "blank": tally.blank,
                 "bad_records": [
-                    {"reason": reason, "count": bad.count, "first_at": bad.places} for reason, bad in tally.bad.items()
+                    {"reason": reason, "count": bad.count, "lines": bad.lines, "first_at": bad.places}
+                    for reason, bad in tally.bad.items()
                 ],
                 "on_error": self.on_error.value,
                 "format": self.layout.format.value if self.layout else None,

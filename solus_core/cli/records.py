@@ -12,7 +12,7 @@ from typing import Final, Protocol, final
 from attrs import field, frozen
 
 from solus_core.cli.failures import EXIT_USAGE, CommandError, one_line
-from solus_core.cli.keys import BadRecordError, csv_fields
+from solus_core.cli.keys import RECORD_LIMIT, BadRecordError, csv_fields
 from solus_core.cli.sources import BLOCK, Source
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -50,10 +50,13 @@ class Chunk:
     source: str
     first: int
 
-    def place(self, index: int, layout: Layout) -> str:
-        """Where a record of this chunk begins, as ``file:line`` (NUL-separated: the number of the record)."""
+    def place(self, index: int, layout: Layout, line: int = 0) -> str:
+        """Where a record of this chunk begins, as ``file:line`` (NUL-separated: the number of the record).
+
+        ``line``: of the record, from 0, in CSV.
+        """
         if layout.format is Format.CSV:
-            return f"{one_line(self.source)}:{self.first + _lines(self.records[:index])}"
+            return f"{one_line(self.source)}:{self.first + _lines(self.records[:index]) + line}"
         return f"{one_line(self.source)}:{self.first + index}"
 
 
@@ -108,12 +111,17 @@ class LineSplitter:
 
 @final
 class CsvSplitter:
-    """Records end with a newline outside quotes (RFC 4180; as Python's csv, a quote opens only a field's start)."""
+    """Records end with a newline outside quotes (RFC 4180; as Python's csv, a quote opens only a field's start).
+
+    A quote that is not closed within ``RECORD_LIMIT`` bytes ends with its line then: what follows is read as
+    records again.
+    """
 
     def __init__(self, delimiter: bytes) -> None:
         self._opening = delimiter + b'"'
         self._lines = LineSplitter(b"\n")
         self._open: list[bytes] = []  # the lines so far of a record that ended inside quotes
+        self._open_bytes = 0
 
     def feed(self, block: bytes) -> list[bytes]:
         lines = self._lines.feed(block)
@@ -124,9 +132,10 @@ class CsvSplitter:
                 continue
             inside = self._ends_inside(line, inside=bool(self._open))
             self._open.append(line)
-            if not inside:
+            self._open_bytes += len(line)
+            if not inside or self._open_bytes >= RECORD_LIMIT:
                 records.append(b"".join(self._open))
-                self._open = []
+                self._open, self._open_bytes = [], 0
         return records
 
     def finish(self) -> list[bytes]:
@@ -238,6 +247,12 @@ def _begin_one(source: Source, head: bytes, layout: Layout) -> _Begun:
 
 
 def _columns(header: bytes, name: str, layout: Layout) -> tuple[str, ...]:
+    if not header.endswith(b"\n") and b"\r" in header[:-1]:
+        raise CommandError(
+            f"{one_line(name)}: the CSV header never ends: it has carriage returns and no newline, as old Macs "
+            "wrote; convert them first, as by tr '\\r' '\\n'",
+            EXIT_USAGE,
+        )
     try:
         return tuple(cell.decode() for cell in csv_fields(header, layout.delimiter))
     except UnicodeDecodeError as error:

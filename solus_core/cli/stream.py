@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol, final
 from attrs import define, field, frozen
 
 from solus_core.cli.failures import EXIT_BAD_RECORD, CommandError, one_line
-from solus_core.cli.keys import BadRecordError, KeyOf
-from solus_core.cli.records import Chunk, Layout
+from solus_core.cli.keys import BadRecordError, KeyOf, line_count
+from solus_core.cli.records import Chunk, Format, Layout
 from solus_core.errors import BatchError
 
 _PLACES_KEPT: Final = 5
@@ -44,9 +44,10 @@ class Sink(Protocol):
 @final
 @define
 class Bad:
-    """Bad records of one reason; ``places`` holds where the first few are."""
+    """Bad records of one reason; ``places`` holds where the first few are. ``lines``: that all of them take up."""
 
     count: int = 0
+    lines: int = 0
     places: list[str] = field(factory=list)
 
 
@@ -106,7 +107,7 @@ class Run:
                 if self.on_error is OnError.FAIL:
                     # What came before it is good: it is written and marked first.
                     detail = f" ({bad.detail})" if bad.detail else ""
-                    place = chunk.place(index, self.layout)
+                    place = chunk.place(index, self.layout, bad.line)
                     failure = CommandError(one_line(f"{place}: {bad.reason}{detail}"), EXIT_BAD_RECORD)
                     break
                 if self.on_error is OnError.PASS:
@@ -172,5 +173,7 @@ class Run:
 def _note_bad(tally: Tally, bad: BadRecordError, chunk: Chunk, index: int, layout: Layout) -> None:
     found = tally.bad.setdefault(bad.reason, Bad())
     found.count += 1
+    # More than one only in CSV, where a stray quote takes in what follows it.
+    found.lines += line_count(chunk.records[index]) if layout.format is Format.CSV else 1
     if len(found.places) < _PLACES_KEPT:
-        found.places.append(chunk.place(index, layout))
+        found.places.append(chunk.place(index, layout, bad.line))

@@ -216,6 +216,28 @@ def test_a_header_that_can_not_be_read(header: bytes) -> None:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize("name", ["old.csv", "second.csv"])
+def test_lines_of_an_old_mac_are_no_header(name: str) -> None:
+    layout = Layout(Format.CSV, header=True)
+    old = source(b"id,n\r1,a\r2,b\r", name=name)
+    with pytest.raises(CommandError, match=rf"{name}: the CSV header never ends: it has carriage returns"):
+        records_of(stream_of(*([old] if name == "old.csv" else [source(b"id,n\n"), old]), layout=layout))
+    for header in (b"id,n\r", b'id,"n\rm"\n'):
+        assert stream_of(source(header), layout=layout).prologue == header
+
+
+def test_a_quote_that_is_never_closed_is_held_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows is read as records again, and no byte is lost."""
+    monkeypatch.setattr("solus_core.cli.records.RECORD_LIMIT", 100)
+    lines = [b'1,"a\n', *(b"%08d\n" % n for n in range(30)), b'2,"b\nc"\n', b"3,d"]
+    for size in (1, 7, 1000):
+        splitter, data, records = CsvSplitter(b","), b"".join(lines), []
+        for at in range(0, len(data), size):
+            records += splitter.feed(data[at : at + size])
+        records += splitter.finish()
+        assert records == [b"".join(lines[:12]), *lines[12:]]
+
+
 # gzip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import final
 
 from solus_core.config import StorageContext
@@ -32,7 +33,8 @@ class MemoryContext(StorageContext):
     def close(self) -> None:
         """Write the file if there is one, and end all use; a shared store lives on.
 
-        If writing fails, the error is raised and the store stays open: free some space, and close again.
+        If writing fails, the error is raised and the store stays open: free some space, and close again. Closing
+        a closed one is fine.
         """
         if not self._shared:
             self.state.close()
@@ -40,6 +42,15 @@ class MemoryContext(StorageContext):
         with self.state.lock:
             for store in self.state.stores:
                 store.forget()
+
+    def __del__(self) -> None:
+        if not self._shared and self.state.abandon():
+            warnings.warn(
+                "a memory:// store with a file was never closed: what changed since its last save is lost",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
 
 
 def connect(config: MemoryConfig) -> MemoryContext:

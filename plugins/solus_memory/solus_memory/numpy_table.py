@@ -49,7 +49,7 @@ class NumpyTable:
         self._total = config.shards * config.bits_per_shard
         self._scale = Scale.of(config.expiry_seconds)
         self._unit = self._scale.unit
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._frozen: str | None = None
         self._odd: dict[tuple[int, int], int] = {}
         self._odd_purge = 1_000
@@ -66,7 +66,7 @@ class NumpyTable:
 
     def absent(self, shards: Longs, positions: Ints, now: int) -> Bools:
         flat = self._flat(shards, positions)
-        with self._lock:
+        with self.lock:
             self._check()
             if flat is None:
                 pairs = zip(shards.tolist(), positions.tolist(), strict=True)
@@ -80,7 +80,7 @@ class NumpyTable:
 
     def add(self, shards: Longs, positions: Ints, now: int, expires_at: int) -> None:
         flat = self._flat(shards, positions)
-        with self._lock:
+        with self.lock:
             cut, stamp = self._times(now, expires_at)
             if flat is None:
                 for shard, row in zip(shards.tolist(), positions.tolist(), strict=True):
@@ -91,7 +91,7 @@ class NumpyTable:
 
     def add_if_absent(self, shards: Longs, positions: Ints, now: int, expires_at: int) -> Bools:
         flat = self._flat(shards, positions)
-        with self._lock:
+        with self.lock:
             cut, stamp = self._times(now, expires_at)
             if flat is None:
                 pairs = zip(shards.tolist(), positions.tolist(), strict=True)
@@ -140,18 +140,18 @@ class NumpyTable:
             self._sweep(now)
 
     def absent_one(self, shard: int, positions: Sequence[int], now: int) -> bool:
-        with self._lock:
+        with self.lock:
             self._check()
             return not self._has(shard, positions, now)
 
     def add_one(self, shard: int, positions: Sequence[int], now: int, expires_at: int) -> None:
-        with self._lock:
+        with self.lock:
             self._times(now, expires_at)
             self._put(shard, positions, now, expires_at)
 
     def add_if_absent_one(self, shard: int, positions: Sequence[int], now: int, expires_at: int) -> bool:
         # Written out: every call and every attribute here is some hundredths of what an entity costs.
-        with self._lock:
+        with self.lock:
             if (now != self._memo_now or expires_at != self._memo_until) and not self._remember(now, expires_at):
                 return self._put_if_absent(shard, positions, now, expires_at)
             bits, first = self._bits, shard * self._bits
@@ -360,15 +360,15 @@ class NumpyTable:
         return table
 
     def count(self, now: int) -> tuple[int, int]:
-        with self._lock:
+        with self.lock:
             return figures.count(self._form, self._scale, self._odd.values(), now)
 
     def expiries(self, now: int) -> tuple[int, ...]:
-        with self._lock:
+        with self.lock:
             return figures.expiries(self._form, self._scale, now)
 
     def freeze(self, why: str | None) -> None:
-        with self._lock:
+        with self.lock:
             self._memo_now = None
             self._frozen = why
 
@@ -378,11 +378,5 @@ class NumpyTable:
 
     def replace_lock(self, why: str) -> None:
         self._memo_now = None
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._frozen = why
-
-    def hold(self, timeout: float) -> bool:
-        return self._lock.acquire(timeout=timeout)
-
-    def release(self) -> None:
-        self._lock.release()

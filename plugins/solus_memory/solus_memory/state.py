@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from typing import Any, Final, Protocol, final
 from weakref import WeakSet
 
@@ -39,7 +40,8 @@ class Forgetful(Protocol):
 class MemoryState:
     """Tables by client, farm and name; de-dupers by client and name; all under one lock.
 
-    The order of locks: the registry's, this one, a table's. ``why_not``: why it can't be used any more, or None.
+    The order of locks: the registry's, the one of saving, this one, a table's. ``why_not``: why
+    it can't be used any more, or None.
     """
 
     def __init__(self, max_bytes: int | None = None, file: StateFile | None = None) -> None:
@@ -51,7 +53,7 @@ class MemoryState:
         self.dedupers_changed = False
         self.tables: dict[TableKey, Table] = {}
         self._file = file
-        self._saving = threading.Lock()
+        self._saving = threading.RLock()
         self._held: list[Table] | None = None
         if file is not None:
             file.load(self._take)
@@ -97,19 +99,33 @@ class MemoryState:
         self._save()
 
     def close(self) -> None:
-        """Write the file if anything changed, and end all use. If writing fails, all is as before the call."""
-        with self.lock:
-            if self.why_not:
+        """Write the file if anything changed, and end all use. If writing fails, all is as before the call.
+
+        Closing again is fine; wherever a call was broken off, the next one does all that is left to do.
+        """
+        with self._saving:
+            if self.why_not == FORKED:
                 return
-            self._freeze(CLOSED)
-        try:
-            self._save()
-        except BaseException:
-            with self.lock:
-                self._freeze(None)
-            raise
-        if self._file is not None:
-            self._file.close()
+            try:
+                with self.lock:
+                    self._freeze(CLOSED)
+                self._save()
+            except BaseException:
+                with self.lock:
+                    self._freeze(None)
+                raise
+            if self._file is not None:
+                self._file.close()
+
+    def abandon(self) -> bool:
+        """Release the file's lock, for a state that nobody can reach any more. True if changes were not saved.
+
+        Takes no locks: this can run inside of any code, when the garbage is collected.
+        """
+        if self._file is None or not self._file.locked:
+            return False
+        self._file.close()
+        return self.dedupers_changed or any(table.changed for table in self.tables.values())
 
     def _freeze(self, why: str | None) -> None:
         self.why_not = why
@@ -122,14 +138,16 @@ class MemoryState:
         if self._file is None:
             return
         with self._saving:
-            with self.lock:
-                tables = dict(self.tables)
-                dedupers = list(self.dedupers.values())
-                changed, self.dedupers_changed = self.dedupers_changed, False
-            if not changed and not any(table.changed for table in tables.values()):
-                return
             try:
-                self._file.save(_dumps(dedupers, tables))
+                with self.lock:
+                    tables = dict(self.tables)
+                    if not self.dedupers_changed and not any(table.changed for table in tables.values()):
+                        return
+                    dedupers = list(self.dedupers.values())
+                    self.dedupers_changed = False
+                # Closed at once, whatever happens: it holds a table's lock, and a kept exception would keep it.
+                with closing(_dumps(dedupers, tables)) as dumps:
+                    self._file.save(dumps)
             except BaseException:
                 self.dedupers_changed = True  # with this, all is written next time
                 raise
@@ -149,23 +167,23 @@ class MemoryState:
     def before_fork(self) -> None:
         """Let no verb run while the process forks: the child gets whole tables and free locks."""
         if self.lock.acquire(timeout=_FORK_WAIT):
-            self._held = [table for table in self.tables.values() if table.hold(_FORK_WAIT)]
+            self._held = [table for table in self.tables.values() if table.lock.acquire(timeout=_FORK_WAIT)]
 
     def after_fork(self, *, child: bool) -> None:
         held, self._held = self._held, None
         if held is not None:
             for table in held:
-                table.release()
+                table.lock.release()
             self.lock.release()
         if not child:
             return
         if held is None:
             self.lock = threading.Lock()
-        self._saving = threading.Lock()
+        self._saving = threading.RLock()
         for table in self.tables.values():
             if not any(table is other for other in held or ()):
                 table.replace_lock(_BROKEN)
-        if self._file is not None and not self.why_not:
+        if self._file is not None and self._file.locked:
             self._freeze(FORKED)
             self._file.close(keep_lock=True)
 
@@ -174,14 +192,11 @@ def _config(record: dict[str, Any]) -> DeDuperConfig:
     return DeDuperConfig(**{**record, "level": Level(record["level"])})
 
 
-def _dumps(dedupers: list[DeDuper], tables: dict[TableKey, Table]) -> Iterator[Dump]:
+def _dumps(dedupers: list[DeDuper], tables: dict[TableKey, Table]) -> Generator[Dump, None, None]:
     """All sections of the file, each table's content as of the time when it is written."""
     yield Dump({"dedupers": [attrs.asdict(deduper) for deduper in dedupers]}, 0, iter(()))
     for key, table in tables.items():
-        table.hold(-1)
-        try:
+        with table.lock:
             dump = table.dump()
             yield Dump({"key": key, "config": attrs.asdict(table.config), **dump.header}, dump.size, dump.chunks)
             table.changed = False
-        finally:
-            table.release()

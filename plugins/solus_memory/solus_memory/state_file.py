@@ -11,6 +11,8 @@ import fcntl
 import hashlib
 import json
 import os
+import re
+import secrets
 import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
+from solus_memory.lock_file import take_lock
 from solus_memory.tables import Dump, Read
 
 MAGIC: Final = b"SOLUSmem"
@@ -29,6 +32,7 @@ _PRELUDE: Final = struct.Struct("<8sI")
 _LENGTH: Final = struct.Struct("<I")
 _SUM: Final = hashlib.sha256().digest_size
 _BLOCK: Final = 1 << 20
+_NEW: Final = ".solus-new"
 
 
 @final
@@ -46,44 +50,30 @@ class StateFile:
         problem = _problem(self.path)
         if problem:
             raise InvalidConfigError("memory:// store", [f"path {path!r}: {problem}"])
+        self._lock = take_lock(self.path)
         try:
-            self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise InvalidConfigError(
-                "memory:// store", [f"path {path!r}: its lock file can't be written ({error.strerror})"]
-            ) from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(self._lock, 0)
-            os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
-        except OSError as error:
-            holder = os.pread(self._lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._lock)
-            if not isinstance(error, BlockingIOError):
-                raise _failed(f"{self.path} can't be locked", error) from error
-            who = "this process" if holder == str(os.getpid()) else "another process"
-            raise StoreError(
-                ErrorCode.INVALID_ARGUMENT,
-                f"{self.path} is open in {who} (pid {holder}): only one store at a time can keep its state there",
-            ) from error
+            self._remove_leftovers()
         except BaseException:
-            os.close(self._lock)
+            self.close()
             raise
 
+    @property
+    def locked(self) -> bool:
+        """Not closed yet."""
+        return self._lock >= 0
+
     def close(self, *, keep_lock: bool = False) -> None:
-        """Release the lock. ``keep_lock``: it is the parent process's, only forget it here."""
-        if self._lock >= 0:
+        """Release the lock; again is fine. ``keep_lock``: it is the parent process's, only forget it here."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
             if not keep_lock:
-                fcntl.flock(self._lock, fcntl.LOCK_UN)
-            os.close(self._lock)
-            self._lock = -1
+                fcntl.flock(lock, fcntl.LOCK_UN)
+            os.close(lock)
 
     def save(self, dumps: Iterable[Dump]) -> None:
         """Replace the file by one with these sections. A failure leaves the old one as it was."""
-        new = self.path.with_name(self.path.name + ".new")  # ours while we have the lock
+        new = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}{_NEW}")
         try:
-            with suppress(FileNotFoundError):
-                new.unlink()
             with new.open("xb") as file:
                 with suppress(FileNotFoundError):
                     os.fchmod(file.fileno(), stat.S_IMODE(self.path.stat().st_mode))
@@ -91,15 +81,28 @@ class StateFile:
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(self.path)
+        except BaseException as error:
+            with suppress(OSError):
+                new.unlink()
+            if isinstance(error, (OSError, MemoryError)):
+                raise _failed(f"{self.path} can't be written, the file is as it was", error) from error
+            raise
+        try:
             folder = os.open(self.path.parent, os.O_RDONLY)
             try:
                 os.fsync(folder)
             finally:
                 os.close(folder)
         except OSError as error:
-            with suppress(OSError):
-                new.unlink()
-            raise _failed(f"{self.path} can't be written, the file is as it was", error) from error
+            raise _failed(f"{self.path} was written, but its directory can't be synced", error) from error
+
+    def _remove_leftovers(self) -> None:
+        """Remove what saves that were killed have left. Nobody else's: a save of this file needs our lock."""
+        ours = re.compile(re.escape(f".{self.path.name}.") + "[0-9a-f]{8}" + re.escape(_NEW))
+        with suppress(OSError), os.scandir(self.path.parent) as entries:
+            for entry in entries:
+                if ours.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                    os.unlink(entry.path)
 
     def load(self, take: Callable[[dict[str, Any], Read], None]) -> None:
         """Call ``take(header, read)`` for each section, or not at all for a file that is not whole and ours.
@@ -127,12 +130,24 @@ class StateFile:
 def _problem(path: Path) -> str | None:
     if not path.parent.is_dir():
         return f"there is no directory {str(path.parent)!r}; create it first"
-    if path.is_dir():
-        return "it is a directory, a file is needed"
-    if path.exists() and not path.is_file():
-        return "it is no regular file"
+    if path.exists() and (problem := _file_problem(path)):
+        return problem
     if not os.access(path.parent, os.W_OK | os.X_OK):
         return f"the directory {str(path.parent)!r} can't be written"
+    longest = os.pathconf(path.parent, "PC_NAME_MAX") - len(f"..12345678{_NEW}")
+    if len(os.fsencode(path.name)) > longest:
+        return f"its name is longer than {longest} bytes, and the files beside it need a few more"
+    return None
+
+
+def _file_problem(path: Path) -> str | None:
+    if path.is_dir():
+        return "it is a directory, a file is needed"
+    if not path.is_file():
+        return "it is no regular file"
+    # By the mode, too: a superuser may write any file, and replacing it would ask nobody.
+    if not (path.stat().st_mode & 0o222 and os.access(path, os.W_OK)):
+        return "the file is read-only, and each save would replace it: make it writable, or give another path"
     return None
 
 
@@ -201,5 +216,6 @@ def _refused(path: Path, why: str) -> StoreError:
     )
 
 
-def _failed(what: str, error: OSError) -> StoreError:
-    return StoreError(ErrorCode.INTERNAL_ERROR, f"{what}: {error.strerror or error}")
+def _failed(what: str, error: OSError | MemoryError) -> StoreError:
+    reason = "there is not enough memory" if isinstance(error, MemoryError) else error.strerror or error
+    return StoreError(ErrorCode.INTERNAL_ERROR, f"{what}: {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -40,6 +41,8 @@ class Table(Protocol):
     """
 
     config: DeDuperConfig
+    lock: threading.Lock
+    """Held while a verb runs: who has it, keeps all verbs from beginning."""
     changed: bool
     """Written since it was last set to False."""
 
@@ -69,13 +72,8 @@ class Table(Protocol):
     def freeze(self, why: str | None) -> None:
         """From now on every verb raises ``StoreError`` with ``why``; None ends that."""
 
-    def hold(self, timeout: float) -> bool:
-        """Wait until no verb is running and let none begin, until :meth:`release`."""
-
-    def release(self) -> None: ...
-
     def replace_lock(self, why: str) -> None:
         """In a forked child, where nobody will ever release the old lock: a new one, and :meth:`freeze`."""
 
     def dump(self) -> Dump:
-        """What a file has to hold. To be called, and its chunks used up, between hold and release."""
+        """What a file has to hold. To be called, and its chunks used up, while the lock is held."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -132,7 +131,7 @@ def test_saved_only_if_changed_and_by_flush(path: Path, deduper: Make) -> None:
     context.close()
     assert path.stat().st_ino != first.st_ino
     assert path.stat().st_mode & 0o777 == 0o640
-    assert sorted(entry.name for entry in path.parent.iterdir()) == ["solus.state", "solus.state.lock"]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [".solus.state.solus-lock", "solus.state"]
 
 
 def test_a_second_open_is_refused_and_names_the_holder(written: Path) -> None:
@@ -149,6 +148,56 @@ def test_a_second_open_is_refused_and_names_the_holder(written: Path) -> None:
     assert f"another process (pid {os.getpid()})" in other.stderr
     context.close()
     connect(MemoryConfig(path=str(written))).close()
+
+
+def beside(path: Path) -> list[str]:
+    """The other files of its directory."""
+    return sorted(entry.name for entry in path.parent.iterdir() if entry != path)
+
+
+def test_files_of_others_are_neither_changed_nor_removed(written: Path, deduper: Make) -> None:
+    """As poetry.lock beside a state named poetry."""
+    others = ["lock", "new", "tmp", "1234.solus-new", "abcdefgh.solus-new", "12345678.solus-new"]
+    for name in others:
+        written.with_name(f"{written.name}.{name}").write_text("precious")
+        written.with_name(f".{written.name}.{name}").write_text("precious")
+    link = written.with_name(f".{written.name}.87654321.solus-new")
+    link.symlink_to(written.with_name(f"{written.name}.lock"))
+    before = {*beside(written)}
+    context = connect(MemoryConfig(path=str(written)))
+    MemoryDataStore(context, "shop").add_one(deduper(), 1, [1], NOW, NOW + 1)
+    context.close()
+    # The one that can only be a save's that was killed.
+    assert before - {*beside(written)} == {f".{written.name}.12345678.solus-new"}
+    for name in (*others[:3], others[5]):
+        assert written.with_name(f"{written.name}.{name}").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda lock: lock.write_bytes(b"4711\n"), "content that is not ours"),
+        (lambda lock: lock.write_bytes(b"lock of solus-memory, process 7\n" * 2), "content that is not ours"),
+        (lambda lock: lock.symlink_to(lock.with_name("victim")), "symbolic link"),
+        (lambda lock: lock.symlink_to(lock.with_name("nowhere")), "symbolic link"),
+        (lambda lock: lock.mkdir(), "directory"),
+        (os.mkfifo, "no regular file"),
+    ],
+)
+def test_a_lock_file_that_is_not_ours_is_refused_and_left(
+    written: Path, make: Callable[[Path], object], message: str
+) -> None:
+    lock = written.with_name(".solus.state.solus-lock")
+    victim = written.with_name("victim")
+    victim.write_bytes(b"precious")
+    lock.unlink()
+    make(lock)
+    before = lock.read_bytes() if lock.is_file() else None
+    with pytest.raises(InvalidConfigError, match=message):
+        connect(MemoryConfig(path=str(written)))
+    assert before == (lock.read_bytes() if lock.is_file() else None)
+    assert victim.read_bytes() == b"precious"
+    assert not written.with_name("nowhere").exists()
 
 
 def refused(path: Path, message: str) -> None:
@@ -234,38 +283,33 @@ def test_paths_that_cannot_be_used(tmp_path: Path) -> None:
             connect(MemoryConfig(path=str(path)))
 
 
+@pytest.mark.parametrize("mode", [0o444, 0o644])
+def test_a_read_only_file_is_refused_and_not_replaced(
+    written: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """By its mode, which does not bind a superuser, and by what the system says."""
+    written.chmod(mode)
+    if mode == 0o644:
+        monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("solus.state"))
+    with pytest.raises(InvalidConfigError, match="read-only"):
+        connect(MemoryConfig(path=str(written)))
+
+
+def test_a_name_that_leaves_no_room_for_the_files_beside_it(tmp_path: Path, deduper: Make) -> None:
+    """Refused at open: a save at the end could only fail."""
+    longest = os.pathconf(tmp_path, "PC_NAME_MAX") - 20
+    with pytest.raises(InvalidConfigError, match=f"longer than {longest} bytes"):
+        connect(MemoryConfig(path=str(tmp_path / ("x" * (longest + 1)))))
+    context = connect(MemoryConfig(path=str(tmp_path / ("x" * longest))))
+    MemoryMetaStore(context, "shop").create(deduper())
+    context.close()
+
+
 def test_a_directory_that_cannot_be_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # By a patch: the permissions of a directory do not bind a superuser.
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(InvalidConfigError, match="can't be written"):
         connect(MemoryConfig(path=str(path)))
-
-
-@pytest.mark.parametrize("step", ["fsync", "fchmod"])
-def test_a_failed_save_keeps_the_old_file_and_what_is_in_memory(
-    written: Path, deduper: Make, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    context = connect(MemoryConfig(path=str(written)))
-    store, old = MemoryDataStore(context, "shop"), written.read_bytes()
-    store.add_one(deduper(), 1, [1], NOW, NOW + 1)
-
-    def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, step, fail)
-        for save in (context.flush, context.close):
-            with pytest.raises(StoreError, match="No space left") as caught:
-                save()
-            assert caught.value.code is ErrorCode.INTERNAL_ERROR
-            assert isinstance(caught.value.__cause__, OSError)
-    assert written.read_bytes() == old
-    assert sorted(entry.name for entry in written.parent.iterdir()) == ["solus.state", "solus.state.lock"]
-    assert not store.absent_one(deduper(), 1, [1], NOW)  # still open
-    context.close()
-    again = connect(MemoryConfig(path=str(written)))
-    assert not MemoryDataStore(again, "shop").absent_one(deduper(), 1, [1], NOW)
-    again.close()
 
 
 def test_killed_while_saving_leaves_the_old_or_the_new_file_whole(path: Path, deduper: Make) -> None:
@@ -301,6 +345,7 @@ def test_killed_while_saving_leaves_the_old_or_the_new_file_whole(path: Path, de
         store = MemoryDataStore(context, "shop")
         assert not store.absent_one(deduper(), 1, [1], NOW)
         lost.append(store.absent_one(deduper(), 2, [1], NOW))
+        assert beside(path) == [".solus.state.solus-lock"]  # what the killed one left is gone
         context.close()
     assert lost == sorted(lost, reverse=True)
     assert set(lost) == {True, False}
