@@ -82,7 +82,12 @@ def keys_alive(per_second: float, ttl_seconds: float) -> int:
         raise InvalidArgumentError(
             f"keys arrive at {per_second} a second and live {ttl_seconds} seconds: both must be above 0"
         )
-    return round(per_second * ttl_seconds)
+    if not per_second * ttl_seconds <= MAX_KEYS:
+        raise InvalidArgumentError(
+            f"keys arrive at {per_second} a second and live {ttl_seconds} seconds: "
+            "the number of keys alive is above 10**15"
+        )
+    return max(1, round(per_second * ttl_seconds))
 
 
 def fill(config: DeDuperConfig, keys: int) -> float:
@@ -115,7 +120,8 @@ def check_rate(rate: float) -> float:
         meant = f": was {rate / 100:g} meant, which is {rate:g}%?"
     elif rate >= 100:
         meant = ": were keys and rate swapped?"
-    raise InvalidArgumentError(f"the false-positive rate is {rate:g}, allowed is above 0 and below 1{meant}")
+    shown = "huge" if type(rate) is int and abs(rate) > 10**300 else f"{rate:g}"  # a larger int is no float
+    raise InvalidArgumentError(f"the false-positive rate is {shown}, allowed is above 0 and below 1{meant}")
 
 
 def check_keys(keys: int, least: int = 0) -> None:

@@ -275,8 +275,11 @@ class PluginManager:
 
 def _origin(entry: EntryPoint) -> tuple[str, str]:
     """Name and version of the distribution that an entry point belongs to, as far as its metadata say."""
-    found = (entry.dist.name, entry.dist.version) if entry.dist else (None, None)
-    return found[0] or "", found[1] or ""
+    if entry.dist is None:
+        return "", ""
+    metadata = entry.dist.metadata  # asked before it is read: what is missing is None here and a KeyError there
+    name, version = (metadata[key] if key in metadata else "" for key in ("Name", "Version"))  # noqa: SIM401  # get() is not in its protocol
+    return name, version
 
 
 def _version(distribution: str) -> str:

@@ -23,10 +23,10 @@ class DeDuperStats:
     ``fill``: share of positions that are set, 0 to 1. ``estimated_keys``: distinct entities alive, and
     ``standard_error`` of that number; the truth lies within two of them 95 times in 100. ``false_positive_rate``: at
     the estimate; ``planned_false_positive_rate``: at ``deduper.planned_keys``, None where nobody planned.
-    ``past_plan``: there are more keys than planned, by more than two standard errors. ``expired_by``: for 10, 50, 90
+    ``past_plan``: there are more keys than planned, by more than three standard errors. ``expired_by``: for 10, 50, 90
     and 100 per cent of the live positions, the time (epoch ms) after which so many will have expired if nothing is
-    added; from the store's sample, so the last one is a little early; empty if there is no sample. ``store``: what
-    the store said.
+    added; from the store's sample, so the last one can be early in large stores; empty if there is none. ``store``:
+    what the store said.
 
     A store that has looked at nothing, or finds every position set, leaves ``standard_error`` infinite or as large
     as the estimate.
@@ -60,7 +60,7 @@ class DeDuperStats:
             standard_error=error,
             false_positive_rate=false_positive_rate(config, round(keys)),
             planned_false_positive_rate=false_positive_rate(config, planned) if planned else None,
-            past_plan=0 < planned < keys - 2 * error,
+            past_plan=0 < planned < keys - 3 * error,
             expired_by=_quantiles(store.expiries),
         )
 

@@ -36,10 +36,11 @@ def stats(name: str, store: str, client_id: str, as_json: bool) -> int:
     else:
         print_table(("", ""), _rows(found))
     if found.past_plan:
+        planned = found.planned_false_positive_rate or 0.0
         click.echo(
             f"solus: warning: {one_line(name)} is past its plan: about {found.estimated_keys:,} keys are alive, "
-            f"planned were {found.deduper.planned_keys:,}. New events are lost at {_rate(found.false_positive_rate)}: "
-            "move to a larger de-duper, see solus plan",
+            f"planned were {found.deduper.planned_keys:,}. New events are lost at {_rate(found.false_positive_rate)} "
+            f"now, {_rate(planned)} as planned; if that is too many, see solus plan for a larger de-duper",
             err=True,
         )
     return 0

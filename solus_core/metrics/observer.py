@@ -40,18 +40,19 @@ class StoreMetrics(ABC):
     def recorder(self, backend: str, verb: str) -> Recorder:
         """Asked for once for each verb of a store that is opened; bind what does not change here.
 
-        ``backend``: the package of the store without ``solus_``, as ``memory``. ``verb``: one of ``VERBS``; those
+        ``backend``: the package of the context without ``solus_``, as ``memory``. ``verb``: one of ``VERBS``; those
         that end in ``_one`` are about one entity, the others about a batch. A recorder that raises is logged once
         and changes no answer.
         """
 
     @hookimpl(wrapper=True)
-    def solus_open_data_store(self, context: StorageContext) -> Generator[None, Any, DataStore | None]:  # noqa: ARG002  # a hook's arguments are known by their names
+    def solus_open_data_store(self, context: StorageContext) -> Generator[None, Any, DataStore | None]:
         """Wrap the store that some plugin opened; None, no store, stays None."""
         store: DataStore | None = yield
         if store is None:
             return None
-        backend = type(store).__module__.partition(".")[0].removeprefix("solus_")
+        # Of the context: the store may be somebody else's wrapper already.
+        backend = type(context).__module__.partition(".")[0].removeprefix("solus_")
         kind = MeteredSingleProbeStore if isinstance(store, SingleProbeStore) else MeteredStore
         try:
             return kind(store, {verb: self.recorder(backend, verb) for verb in VERBS})

@@ -149,6 +149,7 @@ def test_estimated_keys_inverts_fill(share: float) -> None:
         (1e8, "were keys and rate swapped"),
         (float("nan"), "nan, allowed"),
         (float("inf"), "swapped"),
+        (10**400, "swapped"),
     ],
 )
 def test_row_8_rates_outside_0_and_1_are_refused(rate: float, meant: str) -> None:
@@ -178,6 +179,10 @@ def test_numbers_of_keys_that_make_no_sense(keys: Any, error: type[Exception]) -
 
 def test_keys_alive_is_rate_times_ttl() -> None:
     assert keys_alive(2_000, 864_000) == 1_728_000_000
+    assert keys_alive(0.1, 1) == 1
     for bad in ((0, 1), (1, -1), (float("nan"), 1)):
         with pytest.raises(SolusError, match="above 0"):
             keys_alive(*bad)
+    for huge in ((float("inf"), 1), (1e308, 1e308), (1e10, 1e10)):
+        with pytest.raises(SolusError, match=r"above 10\*\*15"):
+            keys_alive(*huge)

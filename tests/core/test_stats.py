@@ -90,7 +90,7 @@ def test_rates_at_the_estimate_and_at_the_plan() -> None:
     assert DeDuperStats.of(evolve(deduper, planned_keys=0), stats.store, NOW).planned_false_positive_rate is None
 
 
-@pytest.mark.parametrize(("errors", "past"), [(1.9, False), (2.1, True)])
+@pytest.mark.parametrize(("errors", "past"), [(2.9, False), (3.1, True)])
 def test_past_plan_is_told_from_chance(errors: float, past: bool) -> None:
     store = StoreStats(live=70_000, seen=TOTAL // 100, total=TOTAL)
     found = DeDuperStats.of(DeDuper(name="d", client_id="c", config=CONFIG), store, NOW)

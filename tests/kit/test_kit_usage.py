@@ -20,7 +20,20 @@ CONTRACTS = (DataStoreContract, MetaStoreContract, HasherContract, PluginContrac
 
 def run_pytest(place: Path, *arguments: str) -> str:
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-c", "/dev/null", "-p", "no:cacheprovider", "-W", "error", *arguments],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-c",
+            "/dev/null",
+            "--confcutdir",
+            str(place),
+            "-p",
+            "no:cacheprovider",
+            "-W",
+            "error",
+            *arguments,
+        ],
         cwd=place,
         capture_output=True,
         text=True,

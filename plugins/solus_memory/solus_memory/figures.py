@@ -30,15 +30,18 @@ def count(form: SparseForm | DenseForm, scale: Scale, odd: Iterable[int], now: i
 
 
 def expiries(form: SparseForm | DenseForm, scale: Scale, now: int) -> tuple[int, ...]:
-    """When live positions expire (epoch ms): at most 1,000 of them, picked at random."""
+    """When live positions expire (epoch ms): at most 1,000 of them, picked at random, and the last one among them."""
     cut = max(1, scale.count(form.base, now))
     if cut > MAX_STAMP:
         return ()
     random, stamps = np.random.default_rng(), form.stamps
+    last = stamps.max(initial=0) if len(stamps) <= _SAMPLES * BLOCK else np.uint32(0)
     if len(stamps) > _LOOKED_AT:
         # With repeats: of so few out of so many hardly any is picked twice.
         stamps = stamps.take(random.integers(0, len(stamps), _LOOKED_AT))
     live = stamps[stamps >= np.uint32(cut)]
     if len(live) > _PICKED:
         live = random.choice(live, _PICKED, replace=False)
+    if last >= cut:
+        live = np.append(live[1:], last)
     return tuple((form.base + live.astype(np.int64) * scale.unit).tolist())

@@ -17,7 +17,7 @@ from solus_memory import figures
 from solus_memory.dense import DenseForm
 from solus_memory.dumps import dump_form, fill_form, live_positions
 from solus_memory.repeats import repeats
-from solus_memory.sparse import LOAD, MAX_SLOTS, SparseForm, slot_bytes, slots_for
+from solus_memory.sparse import MAX_SLOTS, SparseForm, slot_bytes, slots_for
 from solus_memory.stamps import MAX_STAMP, Scale
 from solus_memory.tables import Dump, Read, Reserve
 
@@ -286,18 +286,12 @@ class NumpyTable:
         """An empty form for so many positions, the smaller one; all that can fail for want of memory is here."""
         slots = slots_for(int(positions * _SLACK))
         sparse, dense = slots * slot_bytes(self._total), self._total * 4
-        needed = min(sparse, dense)
+        # A sparse table has a limit of its own; beyond it there is only the dense one.
+        is_dense = dense <= sparse or slots > MAX_SLOTS
+        needed = dense if is_dense else sparse
         self._reserve(needed, held)
         try:
-            if dense <= sparse:
-                return DenseForm(self._total, base)
-            if slots > MAX_SLOTS:
-                raise StoreError(
-                    ErrorCode.INTERNAL_ERROR,
-                    f"more than {int(MAX_SLOTS * LOAD / _SLACK):,} positions in use of {self._total:,} are too many "
-                    f"for a sparse table, and a dense one needs {dense:,} bytes",
-                )
-            return SparseForm(self._total, slots, base)
+            return DenseForm(self._total, base) if is_dense else SparseForm(self._total, slots, base)
         except MemoryError as error:
             raise StoreError(
                 ErrorCode.INTERNAL_ERROR, f"a table needs {needed:,} bytes, which the system refused"

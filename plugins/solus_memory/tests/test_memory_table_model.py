@@ -184,3 +184,14 @@ def batch_step(
     for row, answer in zip(batch, answers, strict=True):
         if answer:
             model.add(row, now, expires_at)
+
+
+def test_beyond_the_limit_of_a_sparse_table_there_is_the_dense_one(
+    tiny: Callable[..., DeDuperConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numpy_table, "MAX_SLOTS", 5_000)
+    table, rng = NumpyTable(tiny(100, 1_000), START, lambda _needed, _held: None), np.random.default_rng(1)
+    shards, positions = rng.integers(0, 100, 1_500), rng.integers(0, 1_000, (1_500, 7), dtype=np.int32)
+    assert table.add_if_absent(shards, positions, START, START + 1_000).sum() > 1_490
+    assert isinstance(table._form, DenseForm)
+    assert not table.absent(shards, positions, START + 1_000).any()

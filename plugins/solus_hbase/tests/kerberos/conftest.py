@@ -126,9 +126,9 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
     """A running centre; this process is a client of it for as long as it runs. Its own tickets are none."""
     absent = missing()
     if absent and os.environ.get("SOLUS_REQUIRE_KERBEROS") == "1":
-        pytest.fail(f"SOLUS_REQUIRE_KERBEROS=1 and there is no {absent}: {PACKAGES}", pytrace=False)
+        pytest.fail(f"SOLUS_REQUIRE_KERBEROS=1 and missing: {absent}: {PACKAGES}", pytrace=False)
     if absent:
-        pytest.skip(f"needs a Kerberos realm, there is no {absent}: {PACKAGES}")
+        pytest.skip(f"needs a Kerberos realm, missing: {absent}: {PACKAGES}")
     (port,) = free_ports(1)
     centre = Kdc(tmp_path_factory.mktemp("kdc"), port)
     centre.create()
