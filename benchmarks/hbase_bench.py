@@ -1,10 +1,14 @@
 """What Solus adds to the calls that it makes: its verbs beside the same calls made with the bare thriftpy2 client.
 
     python benchmarks/hbase_bench.py [--host HOST] [--port PORT] [--seconds S]
+    python benchmarks/hbase_bench.py --disk [--keys N]
 
-Needs a Thrift 2 server of HBase. For each verb, with one thread and with 8, and for batches: entities a second,
-p50 and p99 of one call in ms, both of Solus (engine and hashing included) and of the bare client, and the ratio of
-the rates. Both make the same calls on rows and cells of the same size, in turns.
+The second form starts an HBase of its own and says how many bytes of disk a key takes after a major compaction: one
+copy, native layout, 7 functions of 1,000 positions, for shards that hold one key and many.
+
+The first needs a Thrift 2 server of HBase. For each verb, with one thread and with 8, and for batches: entities a
+second, p50 and p99 of one call in ms, both of Solus (engine and hashing included) and of the bare client, and the
+ratio of the rates. Both make the same calls on rows and cells of the same size, in turns.
 """
 
 from __future__ import annotations
@@ -15,13 +19,19 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import happybase  # type: ignore[import-untyped]  # it has no types
 import numpy as np
 from thriftpy2.rpc import make_client
 
-from solus_core import SolusEngine
-from solus_hbase import HBaseConfig, connect
+from solus_core import DeDuperConfig, SolusEngine
+from solus_core.model import DeDuper
+from solus_core.testing import craft
+from solus_hbase import HBaseConfig, HBaseDataStore, connect
+from solus_hbase.dev_server import HBaseServer
 from solus_hbase.gateway.thrift2 import IDL
 from solus_hbase.layout import RowKeys
 
@@ -118,12 +128,67 @@ def repeated(call: Callable[[int], None], n: int) -> Work:
     return lambda _: call(n)
 
 
+def on_disk(keys: int) -> None:
+    """Bytes of the table's files over the number of keys, of TTLs of 1 to 2 days."""
+    print("| keys | keys a shard | bytes a key, GZ | uncompressed |\n|---:|---:|---:|---:|")
+    with HBaseServer() as server, closing(happybase.Connection(server.host, server.port(1), timeout=600_000)) as admin:
+        for a_shard in (1, 10, 50):
+            sizes = [
+                keys_on_disk(server, admin, f"disk-{compression}-{a_shard}", keys, a_shard, compression) / keys
+                for compression in ("GZ", "NONE")
+            ]
+            print(f"| {keys:,} | {a_shard} | {sizes[0]:.0f} | {sizes[1]:.0f} |", flush=True)
+
+
+def keys_on_disk(server: HBaseServer, admin: Any, table: str, keys: int, a_shard: int, compression: str) -> int:
+    address = f"{server.host}:{server.port(2)}"
+    context = connect(HBaseConfig(hosts=address, table=table, splits=0, compression=compression, timeout=60))
+    store = HBaseDataStore(context, "bench")
+    of = DeDuper(name="orders", client_id="bench", config=DeDuperConfig(), layout="native")
+    random, now = np.random.default_rng(7), time.time_ns() // 1_000_000
+    # In use keys come at any time; here ten share one.
+    for first in range(0, keys, 10):
+        shards = random.integers(0, max(1, keys // a_shard), 10).tolist()
+        positions = random.integers(0, 1_000, (10, 7)).tolist()
+        store.add(craft(of, *zip(shards, positions, strict=True)), now, now + int(random.integers(DAY, 2 * DAY)))
+        if first == keys // 20 * 10:
+            reopen(admin, table)
+    reopen(admin, table)
+    deadline = time.monotonic() + 180
+    # HBase compacts a region that it opens with three files or more, here all of them, which is a major compaction;
+    # the files that were replaced go as the region is closed.
+    while len(files := files_of(server, table)) != 1:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{table} was not compacted")
+        store.add(craft(of, (keys, (1,))), now, now + DAY)
+        reopen(admin, table)
+        time.sleep(3)
+        reopen(admin, table)
+    context.close()
+    return sum(file.stat().st_size for file in files)
+
+
+def files_of(server: HBaseServer, table: str) -> set[Path]:
+    return set(server.directory.glob(f"data/data/default/{table}/*/S/*"))
+
+
+def reopen(admin: Any, table: str) -> None:
+    """Writes what is in memory into files."""
+    admin.disable_table(table)
+    admin.enable_table(table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9090)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--disk", action="store_true")
+    parser.add_argument("--keys", type=int, default=100_000)
     options = parser.parse_args()
+    if options.disk:
+        on_disk(options.keys)
+        return
     context = connect(HBaseConfig(hosts=f"{options.host}:{options.port}", table="bench", gateway="thrift2", timeout=60))
     bare = [Bare(options.host, options.port) for _ in range(8)]
     print("| verb | entities a call | threads | Solus /s | p50 ms | p99 ms | bare /s | p50 ms | p99 ms | ratio |")

@@ -19,6 +19,8 @@ from solus_core.engine import DEFAULT_HASHER, SolusEngine
 from solus_core.model import DEFAULT_EXPIRY_SECONDS, DeDuper, DeDuperConfig, Level
 
 _HEADINGS: Final = ("name", "functions", "shards", "bits", "level", "expiry", "hasher", "planned keys", "registered")
+UNCUT: Final = 100_000
+"""Columns of a terminal on which rich cuts nothing off: to measure how many a table needs."""
 _AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 
 
@@ -159,7 +161,10 @@ def utc(milliseconds: int) -> str:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table with lines on a terminal, aligned columns elsewhere. No heading is shown if all are empty."""
+    """A table with lines on a terminal that is wide enough, aligned columns elsewhere: rich would cut off digits.
+
+    No heading is shown if all are empty.
+    """
     cells = [[one_line(cell) for cell in row] for row in rows]
     titled = any(headings)
     if sys.stdout.isatty():
@@ -170,8 +175,10 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table = Table(*headings, show_header=titled)
         for row in cells:
             table.add_row(*map(Text, row))
-        Console().print(table)
-        return
+        console = Console()
+        if console.measure(table, options=console.options.update(width=UNCUT)).maximum <= console.width:
+            console.print(table)
+            return
     shown = [list(headings), *cells] if titled else cells
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:

@@ -10,11 +10,12 @@ from decimal import Decimal
 import click
 from attrs import evolve
 
+from solus_core.cli.dedupers_cmd import UNCUT
 from solus_core.cli.durations import parse_duration
 from solus_core.cli.numbers import option_of, parse_keys, parse_number, parse_rate
 from solus_core.cli.plot import save_plot
 from solus_core.model import DEFAULT_EXPIRY_SECONDS, DeDuperConfig
-from solus_core.planning import keys_alive
+from solus_core.planning import MAX_KEYS, keys_alive
 from solus_core.sizing import Choice, best, choices, describe
 
 _HEADINGS = (
@@ -105,6 +106,8 @@ def _keys(keys: int | None, per_second: Decimal | None, ttl: int | None) -> int:
         return keys
     if ttl is None or per_second is None:
         raise click.UsageError("--per-second needs --ttl: keys alive at once are arrivals times TTL")
+    if (alive := per_second * ttl / 1000) > MAX_KEYS:  # as Decimal: a float may be too small for it
+        raise click.UsageError(f"the number of keys, arrivals times TTL, is {alive:.3g}, allowed are 1 to 10**15")
     return max(1, keys_alive(float(per_second), ttl / 1000))
 
 
@@ -175,20 +178,23 @@ def _row(choice: Choice, chosen: Choice | None) -> tuple[str, ...]:
 
 def _print_table(found: Sequence[Choice], chosen: Choice | None) -> None:
     rows = [_row(choice, chosen) for choice in found]
-    if not sys.stdout.isatty():
-        widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
-        for row in (_HEADINGS, *rows):
-            click.echo("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
-        return
-    from rich.console import Console  # noqa: PLC0415  # only where it is shown
-    from rich.table import Table  # noqa: PLC0415  # as above
+    if sys.stdout.isatty():
+        from rich.console import Console  # noqa: PLC0415  # only where it is shown
+        from rich.table import Table  # noqa: PLC0415  # as above
 
-    table = Table()
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="right")
-    for choice, row in zip(found, rows, strict=True):
-        table.add_row(*row, style="bold green" if choice is chosen else None)
-    Console().print(table)
+        table = Table()
+        for heading in _HEADINGS:
+            table.add_column(heading, justify="right")
+        for choice, row in zip(found, rows, strict=True):
+            table.add_row(*row, style="bold green" if choice is chosen else None)
+        console = Console()
+        if console.measure(table, options=console.options.update(width=UNCUT)).maximum <= console.width:
+            console.print(table)
+            return
+    # As in a pipe where the terminal is too narrow: rich would cut off digits.
+    widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
+    for row in (_HEADINGS, *rows):
+        click.echo("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 
 
 def _rate(rate: float) -> str:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from solus_core.cli.failures import EXIT_USAGE, CommandError
 from solus_core.model import DeDuperConfig
-from solus_core.planning import average_false_positive_rate, false_positive_rate, textbook_false_positive_rate
+from solus_core.planning import (
+    MAX_KEYS,
+    average_false_positive_rate,
+    false_positive_rate,
+    textbook_false_positive_rate,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,16 +71,15 @@ def _draw(
     wished: float | None,
     measured: Sequence[tuple[int, int, int]],
 ) -> None:
-    steps = [max(1, round(keys * 10 ** (-1.2 + 1.8 * i / _POINTS))) for i in range(_POINTS + 1)]
-    shown = list(dict.fromkeys(steps))
+    shown = _around(keys)
     exact = [false_positive_rate(config, n) for n in shown]
     textbook = [textbook_false_positive_rate(config, n) for n in shown]
     rate = false_positive_rate(config, keys)
 
     upper.loglog(shown, exact, color="C0", linewidth=2.2, label="when so many keys are alive (exact)")
-    upper.loglog(
-        shown,
-        [average_false_positive_rate(config, n) for n in shown],
+    averages = [(n, average) for n in shown if (average := average_false_positive_rate(config, n)) > 0]
+    upper.loglog(  # the first key is never lost: its average of 0 would be a cliff on this axis
+        *zip(*averages, strict=True),
         color="C2",
         linestyle="-.",
         label="average while filling up to there",
@@ -102,7 +106,7 @@ def _draw(
         axes.grid(visible=True, which="major", color="0.88")
         axes.set_axisbelow(True)
         axes.axvline(keys, color="C3", linewidth=0.8, alpha=0.5, zorder=1)
-    lower.set_xlim(shown[0], shown[-1])
+    lower.set_xlim(min(shown[0], keys * 0.85), max(shown[-1], keys * 1.15))  # no dot on the edge
     lower.xaxis.set_major_formatter(_count)
     lower.xaxis.set_minor_formatter(_count_at_2_and_5)
     if ratios[0] > 3:
@@ -111,6 +115,13 @@ def _draw(
         if ratios[0] < 100:  # beyond, there is no room for more than powers of ten
             lower.yaxis.set_minor_formatter(_count_at_2_and_5)
     upper.legend(loc="lower right", frameon=True, fontsize=9)
+
+
+def _around(keys: int) -> list[int]:
+    """The numbers of keys to compute rates for: 1.8 decades with ``keys`` among them, from 1 to ``MAX_KEYS``."""
+    middle = max(keys, 16)
+    steps = [round(middle * 10 ** (-1.2 + 1.8 * i / _POINTS)) for i in range(_POINTS + 1)]
+    return sorted({min(max(1, step), MAX_KEYS) for step in steps})
 
 
 def _draw_measured(upper: Axes, lower: Axes, config: DeDuperConfig, measured: Sequence[tuple[int, int, int]]) -> None:
@@ -139,7 +150,9 @@ def _count_at_2_and_5(value: float, position: object) -> str:
 
 
 def _count(value: float, _: object) -> str:
-    """100M for 1e8."""
+    """100M for 1e8; 1e15 beyond the units."""
+    if value >= 1e15 * 0.999:
+        return f"{value:.0e}".replace("+", "")
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size * 0.999:
             return f"{value / size:g}{unit}"

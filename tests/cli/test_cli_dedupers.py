@@ -181,6 +181,15 @@ def test_on_a_terminal_it_is_a_table(solus: Solus, monkeypatch: pytest.MonkeyPat
     assert "│ functions" in solus("show", "[red]d[/red]")[1]
 
 
+def test_on_a_narrow_terminal_no_digit_is_lost(solus: Solus, monkeypatch: pytest.MonkeyPatch) -> None:
+    solus("register", "a-name-that-is-longer-than-usual", "--planned-keys", "123_456_789")
+    in_a_pipe = solus("list")[1]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert solus("list")[1] == in_a_pipe
+    assert "│ planned keys │ 123,456,789" in solus("show", "a-name-that-is-longer-than-usual")[1]
+
+
 def test_times_outside_the_calendar_are_numbers() -> None:
     assert utc(0) == "1970-01-01 00:00:00 UTC"
     assert utc(10**18) == f"{10**18} ms"

@@ -6,7 +6,9 @@ import json
 import re
 import sys
 import xml.etree.ElementTree
+from collections.abc import Callable
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from hypothesis import strategies as st
 from solus_core import DeDuperConfig, SolusEngine
 from solus_core.cli.app import run
 from solus_core.cli.numbers import parse_keys, parse_number, parse_rate
-from solus_core.planning import false_positive_rate
+from solus_core.cli.plot import _around, _draw
+from solus_core.planning import MAX_KEYS, false_positive_rate
 from solus_core.sizing import choices, smallest
 
 EVENTS = str(Path(__file__).parent.parent.parent / "examples" / "events.jsonl")
@@ -54,7 +57,11 @@ def solus(capfd: pytest.CaptureFixture[str]) -> Solus:
         ("1.5B", 1_500_000_000),
         ("2t", 2 * 10**12),
         ("2_000_000", 2_000_000),
-        ("2,000,000", 2_000_000),
+        ("2,000,000", None),
+        ("1,500M", None),
+        ("1.000", None),
+        ("1.0000", 1),
+        ("12.000", None),
         ("2e6", 2_000_000),
         ("0.0015k", None),
         ("1.5", None),
@@ -71,10 +78,30 @@ def solus(capfd: pytest.CaptureFixture[str]) -> Solus:
 )
 def test_numbers_of_keys(text: str, keys: int | None) -> None:
     if keys is None:
-        with pytest.raises(ValueError, match=r"keys|number"):
+        with pytest.raises(ValueError, match=r"keys|number|comma|two ways"):
             parse_keys(text)
     else:
         assert parse_keys(text) == keys
+
+
+def test_numbers_that_mean_two_things_say_what_to_write() -> None:
+    with pytest.raises(ValueError, match="'1,500M' has a comma, the decimal point to some: write it as 2000000"):
+        parse_keys("1,500M")
+    with pytest.raises(ValueError, match=r"'1\.500' can be read in two ways: write it as 1_500 or as 1\.5000"):
+        parse_number("1.500")
+    assert (parse_number("1_500"), parse_number("1.5000"), parse_number("0.125")) == (
+        Decimal(1500),
+        Decimal("1.5"),
+        Decimal("0.125"),
+    )
+
+
+@pytest.mark.parametrize("parse", [parse_keys, parse_number, parse_rate])
+@pytest.mark.parametrize("text", ["9" * 5_000, "0." + "9" * 5_000, "1e" + "9" * 5_000, "x" * 5_000])
+def test_errors_cut_what_is_long(parse: Callable[[str], object], text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text[:37] + "...'")) as caught:
+        parse(text)
+    assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize(
@@ -176,6 +203,17 @@ def test_what_a_given_config_is_good_for(solus: Solus, rate: str | None, kept: s
     assert "*" not in solus.out
 
 
+def test_a_narrow_terminal_shows_all_digits(solus: Solus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a pipe does: rich would show 80 columns with the ends of the numbers cut off."""
+    args = ("plan", "--keys", "2_345_678_901", "--rate", "0.1%")
+    assert solus(*args) == 0
+    in_a_pipe = solus.out
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert solus(*args) == 0
+    assert solus.out == in_a_pipe
+
+
 def test_a_table_on_a_terminal(solus: Solus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "150")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -191,7 +229,8 @@ def test_a_table_on_a_terminal(solus: Solus, monkeypatch: pytest.MonkeyPatch) ->
         (["--rate", "0.1%", "--keys", "1", "--per-second", "1", "--ttl", "1d"], "either --keys"),
         (["--rate", "0.1%", "--per-second", "1"], "--per-second needs --ttl"),
         (["--rate", "0.1%", "--per-second", "0", "--ttl", "1d"], "must be above 0"),
-        (["--rate", "0.1%", "--per-second", "1e300", "--ttl", "1d"], "number of keys"),
+        (["--rate", "0.1%", "--per-second", "1e300", "--ttl", "1d"], "is 8.64e+304, allowed are 1 to 10**15"),
+        (["--rate", "0.1%", "--per-second", "1e999", "--ttl", "1d"], "is 8.64e+1003, allowed are 1 to 10**15"),
         (["--keys", "1M"], "give --rate"),
         (["--keys", "1M", "--rate", "0.1%", "--ttl", "9999d"], "expiry_seconds"),
         (["--keys", "1M", "--shards", "5"], "shards is 5, allowed"),
@@ -228,6 +267,40 @@ def test_plot_as_png_and_svg(solus: Solus, tmp_path: Path) -> None:
 def test_plot_at_the_ends(solus: Solus, tmp_path: Path, keys: int) -> None:
     pytest.importorskip("matplotlib", reason="needs matplotlib: pip install '.[plot]'")
     assert solus("plan", "--keys", keys, "--rate", "0.5", "--plot", tmp_path / "plan.svg") == 0
+
+
+@plots
+def test_plot_of_the_most_keys(solus: Solus, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs matplotlib: pip install '.[plot]'")
+    assert solus("plan", "--keys", "1e15", "--shards", "1000000", "--plot", tmp_path / "plan.png") == 0
+
+
+@plots
+def test_plot_of_one_key(solus: Solus, tmp_path: Path) -> None:
+    """The ratio of its rate to the textbook's is far beyond T."""
+    pytest.importorskip("matplotlib", reason="needs matplotlib: pip install '.[plot]'")
+    assert solus("plan", "--keys", "1", "--rate", "0.1%", "--plot", tmp_path / "plan.svg") == 0
+    root = xml.etree.ElementTree.parse(tmp_path / "plan.svg").getroot()
+    texts = [element.text or "" for element in root.iter() if element.tag.endswith("}text")]
+    assert [text for text in texts if re.fullmatch(r"1e\d\dT?", text)], texts
+    assert not [text for text in texts if re.fullmatch(r"1e.*T", text)]
+    assert {"1", "10", "50"} <= {*texts}, "not only the one key"
+
+
+@plots
+def test_no_line_drops_to_zero_on_a_log_axis() -> None:
+    figure = pytest.importorskip("matplotlib.figure", reason="needs matplotlib: pip install '.[plot]'").Figure()
+    upper, lower = figure.subplots(2, 1)
+    _draw(upper, lower, DeDuperConfig(), 1, None, ())
+    rates = [line for line in upper.lines if not str(line.get_label()).startswith("_")]  # those are marks
+    assert len(rates) == 4
+    assert all(min(line.get_ydata()) > 0 for line in rates)
+
+
+def test_what_is_plotted_lies_within_what_can_be_planned() -> None:
+    assert (_around(1)[0], _around(1)[-1]) == (1, 64)
+    assert (_around(10**8)[0], _around(10**8)[-1]) == (6_309_573, 398_107_171)
+    assert _around(MAX_KEYS)[-1] == MAX_KEYS
 
 
 @pytest.mark.parametrize("name", ["plan.pdf", "plan", "plan.png.exe"])

@@ -40,7 +40,12 @@ NOT_RUN = [
     ("CONTRIBUTING.md", "sets up a checkout, which .ci/run does"),
     ("README.md", ".ci/run runs it in a clean clone"),
     ("README.md", ".ci/run runs it in a clean clone"),
+    ("docs/how-to/kafka-consumer.md", "installs more than this page needs"),
+    ("docs/how-to/webhooks-fastapi.md", "installs what runs this page"),
     ("docs/tutorial/first-deduper.md", "installs into the environment that runs this page"),
+    ("plugins/solus_hbase/README.md", "installs what runs this page"),
+    ("plugins/solus_hbase/README.md", "needs the server above"),
+    ("plugins/solus_hbase/README.md", "runs until Ctrl-C, and needs Java and Maven"),
     ("plugins/solus_memory/README.md", "installs what runs this page"),
 ]
 

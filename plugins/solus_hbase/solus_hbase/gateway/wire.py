@@ -13,7 +13,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final, final
 
-from thriftpy2.http import THttpClient
 from thriftpy2.protocol import TCompactProtocol, TCyBinaryProtocol
 from thriftpy2.protocol.exc import TProtocolException
 from thriftpy2.thrift import TApplicationException, TClient
@@ -26,6 +25,7 @@ from thriftpy2.transport import (
 
 from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
 from solus_hbase.config import HBaseConfig
+from solus_hbase.gateway.http import HttpTransport
 from solus_hbase.kerberos import Tickets, sasl_transport
 from solus_hbase.retry import Verdict
 
@@ -38,6 +38,8 @@ _SOCKET: Final[Any] = TSocket
 
 _SHUNNED_FOR: Final = 30.0
 """Seconds during which a host that could not be reached is tried last."""
+
+_HOPELESS: Final = ("TableNotFound", "NoSuchColumnFamily", "DoNotRetry", "AccessDenied", "FailedSanityCheck")
 
 OpenProtocol = Callable[[], Any]
 """Opens a connection: a thriftpy2 protocol object, ready for calls."""
@@ -60,8 +62,11 @@ class WireConnection:
             self._poll.register(sock.fileno(), select.POLLIN)
 
     def is_dead(self) -> bool:
-        # Between calls the server has nothing to say: whatever can be read is the end of the connection.
-        return self._poll is not None and bool(self._poll.poll(0))
+        if self._sock is None or self._poll is None:
+            return False
+        # An answer of HTTP may have ended the connection. Otherwise, between calls the server has nothing to say:
+        # whatever can be read is the end of the connection.
+        return self._sock.fileno() < 0 or bool(self._poll.poll(0))
 
     def close(self) -> None:
         with contextlib.suppress(Exception):  # nobody is left who could be told
@@ -106,7 +111,7 @@ class Wire:
             try:
                 connection = self._connect(service, host, port)
             except (OSError, EOFError, TTransportException) as error:
-                failed.append(f"{host}:{port} ({reason(error)})")
+                failed.append(f"{host}:{port} ({_why_not(error)})")
                 cause = error
                 with self._lock:
                     self._shunned[host, port] = time.monotonic() + _SHUNNED_FOR
@@ -130,24 +135,13 @@ class Wire:
     def _connect(self, service: Any, host: str, port: int) -> WireConnection:
         config = self._config
         address = f"{host}:{port}"
-        if config.transport == "http":
-            shown = f"[{host}]" if ":" in host else host
-            http = THttpClient(
-                f"{'https' if config.tls else 'http'}://{shown}:{port}/",
-                timeout=int(config.timeout * 1_000),
-                ssl_context_factory=(lambda: self._tls) if config.tls else None,  # type: ignore[arg-type,return-value]  # set if tls is
-            )
-            # The connection itself is opened by each call; this one only finds out whether anybody is there.
-            socket.create_connection((host, port), config.timeout).close()
-            http.open()
-            return WireConnection(service, self._protocol(_BUFFERED(http)), address=address)
         sock = socket.create_connection((host, port), config.timeout)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._tls is not None:
                 sock = self._tls.wrap_socket(sock, server_hostname=host)
-            transport: Any = _SOCKET(sock=sock)
+            transport: Any = HttpTransport(sock, host, port) if config.transport == "http" else _SOCKET(sock=sock)
             if self.tickets is not None:
                 transport = sasl_transport(transport, config, host, self.tickets)
             elif config.transport == "framed":
@@ -161,6 +155,14 @@ class Wire:
 
     def _protocol(self, transport: Any) -> Any:
         return (_COMPACT if self._config.protocol == "compact" else _BINARY)(transport)
+
+
+def _why_not(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}; tls_ca names the file of those to trust"
+    if isinstance(error, ssl.SSLError):
+        return f"there is no TLS: {reason(error)}; HBase's own Thrift server has it with transport=http alone"
+    return reason(error)
 
 
 def _tls_context(config: HBaseConfig) -> ssl.SSLContext:
@@ -186,7 +188,7 @@ def lost(error: Exception) -> Verdict | None:
 def hopeless(error: Exception) -> bool:
     """Does a message of HBase, its stack included, say that repeating the call can't help?"""
     text = _text(error)
-    return any(name in text for name in ("TableNotFound", "NoSuchColumnFamily", "DoNotRetry", "AccessDenied"))
+    return any(name in text for name in _HOPELESS)
 
 
 def reason(error: BaseException) -> str:
