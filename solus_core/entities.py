@@ -65,12 +65,11 @@ def distinct(entities: Iterable[Entity]) -> tuple[list[Entity], list[bytes]]:
     batch = list(entities)
     # The usual batches are all str or all bytes: then equal objects are equal entities, and map() does the rest.
     kinds = set(map(type, batch))
-    if kinds == {bytes}:
-        unique = list(dict.fromkeys(batch))
-        return unique, unique  # type: ignore[return-value]  # all bytes, as just seen
-    if kinds == {str}:
+    if kinds in ({str}, {bytes}):
+        unique = batch if len(set(batch)) == len(batch) else list(dict.fromkeys(batch))
+        if kinds == {bytes}:
+            return unique, unique  # type: ignore[return-value]  # all bytes, as just seen
         try:
-            unique = list(dict.fromkeys(batch))
             return unique, list(map(str.encode, unique))  # type: ignore[arg-type]  # all str, as just seen
         except UnicodeEncodeError:
             pass  # texts with different lone surrogates can have the same bytes: the careful way below
