@@ -56,6 +56,19 @@ solus.add_command(stats)
 
 def run(args: Sequence[str] | None = None) -> int:
     """Run the command line (``sys.argv`` if ``args`` is None); answers the exit code."""
+    code = _run(args)
+    # Python writes what is left in its buffers at exit, and exits with 120 if it can't: so here, by our own rules.
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed before we began
+        try:
+            stream.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if stream is sys.stdout and code == 0:
+                code = _unwritable(error)
+    return code
+
+
+def _run(args: Sequence[str] | None) -> int:
     if not _standard_streams():
         with suppress(OSError, AttributeError):
             print("solus: the standard output is closed", file=sys.stderr)
