@@ -54,22 +54,24 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def distinct(entities: Iterable[Entity]) -> tuple[list[Entity], list[bytes]]:
-    """The distinct entities of a batch in first-seen order, as given, and their bytes: two lists of one length.
+def distinct(entities: Iterable[Entity]) -> tuple[dict[Entity, bool], list[bytes]]:
+    """The distinct entities of a batch in first-seen order, as given, and their bytes: both of one length.
 
-    ``1`` and ``"1"`` are one entity, answered under the form that came first. A single ``str`` or ``bytes`` is
-    refused: its characters are hardly the batch that was meant.
+    The entities are keys, so that answers can be put in; until then all are True. ``1`` and ``"1"`` are one entity,
+    answered under the form that came first. A single ``str`` or ``bytes`` is refused: its characters are hardly the
+    batch that was meant.
     """
     if isinstance(entities, (str, bytes)):
         raise TypeError(f"a batch must be an iterable of entities, not one {type(entities).__name__}")
     batch = list(entities)
     # The usual batches are all str or all bytes: then equal objects are equal entities, and map() does the rest.
     kinds = set(map(type, batch))
-    if kinds in ({str}, {bytes}):
-        unique = batch if len(set(batch)) == len(batch) else list(dict.fromkeys(batch))
-        if kinds == {bytes}:
-            return unique, unique  # type: ignore[return-value]  # all bytes, as just seen
+    if kinds == {bytes}:
+        unique = dict.fromkeys(batch, True)
+        return unique, list(unique)  # type: ignore[arg-type]  # all bytes, as just seen
+    if kinds == {str}:
         try:
+            unique = dict.fromkeys(batch, True)
             return unique, list(map(str.encode, unique))  # type: ignore[arg-type]  # all str, as just seen
         except UnicodeEncodeError:
             pass  # texts with different lone surrogates can have the same bytes: the careful way below
@@ -79,7 +81,7 @@ def distinct(entities: Iterable[Entity]) -> tuple[list[Entity], list[bytes]]:
             by_bytes.setdefault(encode(entity), entity)
         except TypeError as error:
             raise TypeError(f"entity {index} of the batch: {error}") from None
-    return list(by_bytes.values()), list(by_bytes)
+    return dict.fromkeys(by_bytes.values(), True), list(by_bytes)
 
 
 def ttl_ms(ttl: Ttl) -> int:

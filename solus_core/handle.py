@@ -6,6 +6,7 @@ All of them are written here, once; the engine's own verbs that take a name come
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import compress
 from typing import TYPE_CHECKING, TypeVar, final
 
 from attrs import frozen
@@ -175,8 +176,8 @@ class DeDuperHandle:
         verb: Callable[[Probes, int, int], Bools | None],
     ) -> dict[Entity, bool]:
         """Run a batch verb and pair its answers with the entities. ``milliseconds``: the TTL of verbs that write."""
-        names, data = distinct(entities)
-        if not names:
+        answered, data = distinct(entities)
+        if not answered:
             return {}
         now = self._session.clock()
         bound = self._bind(now)
@@ -186,6 +187,7 @@ class DeDuperHandle:
             shards, positions = bound.hasher.probes(data, bound.deduper.config)
             answers = verb(Probes(bound.deduper, shards, positions), now, now + milliseconds)
         except StoreBatchError as error:
+            names = list(answered)
             raise BatchError(
                 error.code,
                 error.message,
@@ -201,13 +203,20 @@ class DeDuperHandle:
             raise BatchError(
                 error.code,
                 error.message,
-                unprocessed=names,
-                doubtful=names if error.in_doubt else (),
+                unprocessed=list(answered),
+                doubtful=list(answered) if error.in_doubt else (),
                 answers={},
             ) from error.__cause__
         except Exception as error:
             raise _unexpected(error) from error
-        return {} if answers is None else dict(zip(names, answers.tolist(), strict=True))
+        if answers is None:
+            return {}
+        if len(answers) != len(answered):
+            raise _unexpected(ValueError(f"{len(answers)} answers for {len(answered)} entities"))
+        # All are True already: putting in what differs costs less than a new dict.
+        for name in list(compress(answered, (~answers).tolist())):
+            answered[name] = False
+        return answered
 
     def _bind(self, now: int) -> _Bound:
         """The de-duper, from the cache if it is fresh."""

@@ -6,6 +6,11 @@ import os
 from importlib.util import find_spec
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says something about a busy machine, and nothing about the code.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -84,6 +84,7 @@ class HasherContract:
     def test_one_and_many_agree(self, hasher: Hasher) -> None:
         """H2 (R1, R2): one at a time and in a batch, an entity has the same shard and positions, bit for bit."""
 
+        @settings(deadline=None)
         @given(keys=st.lists(st.binary(max_size=300), max_size=20), config=_CONFIGS)
         def check(keys: list[bytes], config: DeDuperConfig) -> None:
             shards, positions = hasher.probes(keys, config)
@@ -103,6 +104,7 @@ class HasherContract:
     def test_shape_and_range(self, hasher: Hasher) -> None:
         """H4 (R12): int64 ``(n,)`` and int32 ``(n, k)``, both smaller than their limit; negative is allowed."""
 
+        @settings(deadline=None)
         @given(keys=st.lists(st.binary(max_size=40), max_size=20), config=_CONFIGS)
         @example(keys=sequential_keys(20_000), config=DeDuperConfig())
         def check(keys: list[bytes], config: DeDuperConfig) -> None:

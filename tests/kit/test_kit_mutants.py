@@ -138,12 +138,7 @@ def killers_of(mutant: str) -> list[str]:
     return [f"test_{name}" for name in MUTANTS[mutant].split()]
 
 
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    """One run of all mutants, each through the tests meant for it, and of the right plugin through all."""
-    place = tmp_path_factory.mktemp("mutants")
-    wanted = {mutant: killers_of(mutant) for mutant in MUTANTS}
-    wanted["Plugin"] = sorted(names_of(PluginContract))
+def run_mutants(place: Path, wanted: dict[str, list[str]]) -> Outcomes:
     (place / "wanted.json").write_text(json.dumps(wanted))
     run = subprocess.run(
         [sys.executable, Path(__file__).with_name("kit_runner.py"), place / "out.json", place / "wanted.json"],
@@ -155,6 +150,38 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     )
     assert run.returncode == 0, run.stdout + run.stderr
     found: Outcomes = json.loads((place / "out.json").read_text())
+    return found
+
+
+RACES: Final = {
+    mutant: killers_of(mutant)
+    for mutant in (
+        *("ChecksThenAdds", "SinglesNotAtomic", "SinglesLockedApart", "LocksEachView", "LosesUpdates", "Rebuilds"),
+        *("MakesTablesTwice", "ClaimsCluster", "PrivateViews", "CreateRaces", "OnRacing"),
+    )
+}
+"""What only a race shows."""
+
+TRIES: Final = 5
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    """One run of all mutants, each through the tests meant for it, and of the right plugin through all."""
+    place = tmp_path_factory.mktemp("mutants")
+    wanted = {mutant: killers_of(mutant) for mutant in MUTANTS}
+    wanted["Plugin"] = sorted(names_of(PluginContract))
+    found = run_mutants(place, wanted)
+    # A race that is lost by chance on a busy machine gets a few more chances; one that can't be lost passes them all.
+    for _ in range(TRIES):
+        alive = {
+            mutant: [test for test in tests if found[mutant].get(test) == "passed"] for mutant, tests in RACES.items()
+        }
+        alive = {mutant: tests for mutant, tests in alive.items() if tests}
+        if not alive:
+            break
+        for mutant, again in run_mutants(place, alive).items():
+            found[mutant].update(again)
     return found
 
 
