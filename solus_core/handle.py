@@ -56,9 +56,6 @@ class _Bound:
     changes: int
 
 
-_UNBOUND_TIME = -1
-
-
 @final
 class DeDuperHandle:
     """The verbs of one de-duper. Get it from ``engine.deduper(name)``; threads may share it.
