@@ -62,10 +62,7 @@ class HBaseDataStore:
         place = self._place(probes.deduper)
         progress = Progress(len(probes))
         for chunk in chunks(by_shard(probes)):
-            try:
-                rows = self._read(place, chunk)
-            except StoreError as error:
-                raise progress.failed(error) from error.__cause__
+            rows = self._read(place, chunk, progress)
             for (_, entities, _), held in zip(chunk, rows, strict=True):
                 for row, positions in entities:
                     progress.answer(row, held.absent(positions, now))
@@ -84,10 +81,7 @@ class HBaseDataStore:
         place = self._place(probes.deduper)
         progress = Progress(len(probes))
         for chunk in chunks(by_shard(probes)):
-            try:
-                rows = self._read(place, chunk)
-            except StoreError as error:
-                raise progress.failed(error) from error.__cause__
+            rows = self._read(place, chunk, progress)
             if place.native and not self._gateway.atomic:
                 self._add_absent_together(place, chunk, rows, now, expires_at, progress)
                 continue
@@ -148,10 +142,7 @@ class HBaseDataStore:
     def _add_after_reading(
         self, place: Place, chunk: list[Part], now: int, expires_at: int, progress: Progress
     ) -> None:
-        try:
-            rows = self._read(place, chunk)
-        except StoreError as error:
-            raise progress.failed(error) from error.__cause__
+        rows = self._read(place, chunk, progress)
         self._run(
             [
                 self._raising(place, part, held, now, expires_at, progress)
@@ -221,9 +212,12 @@ class HBaseDataStore:
         except StoreError as error:
             raise progress.failed(error) from error.__cause__
 
-    def _read(self, place: Place, chunk: list[Part]) -> list[Held]:
+    def _read(self, place: Place, chunk: list[Part], progress: Progress) -> list[Held]:
         wanted = [(place.row_key(shard), place.qualifiers(positions)) for shard, _, positions in chunk]
-        return [Held(place, cells) for cells in self._gateway.get(place.table, DATA_FAMILY, wanted)]
+        try:
+            return [Held(place, cells) for cells in self._gateway.get(place.table, DATA_FAMILY, wanted)]
+        except StoreError as error:
+            raise progress.failed(error) from error.__cause__
 
     def _read_one(self, place: Place, shard: int, positions: Iterable[int]) -> Held:
         wanted = [(place.row_key(shard), place.qualifiers(positions))]
