@@ -21,7 +21,7 @@ from solus_core.errors import (
     StoreBatchError,
     StoreError,
 )
-from solus_core.model import DeDuper
+from solus_core.model import Atomicity, DeDuper
 from solus_core.stores import Bools, DataStore, Hasher, Probes, SingleProbeStore
 from solus_core.streams import unique
 
@@ -157,12 +157,18 @@ class DeDuperHandle:
         ``key``: the entity of an item; the item itself if None. An item is marked as seen once you have come
         back for the next one, and so are done with it: a crash repeats items and never loses one (R25).
         Two such streams at once can both yield an item. ``mark_first=True`` claims items before they are
-        yielded, so that only one of them does; what was claimed and not worked on in a crash is LOST.
+        yielded, so that only one of them does; what was claimed and not worked on in a crash is LOST. A store
+        whose ``atomicity`` is NONE can't claim: ``InvalidArgumentError``.
         """
         if type(batch_size) is not int:
             raise TypeError(f"batch_size must be an int, not {type(batch_size).__name__}")
         if batch_size < 1:
             raise InvalidArgumentError(f"batch_size is {batch_size}, allowed are whole numbers from 1")
+        if mark_first and self._session.data.atomicity is Atomicity.NONE:
+            raise InvalidArgumentError(
+                "mark_first is True, and this store promises atomicity NONE: two streams could both claim an item; "
+                "use a store that promises more"
+            )
         check_ttl(ttl_ms(ttl), self._bind(self._session.clock()).deduper)
         return unique(self, items, ttl, key, batch_size, mark_first)
 

@@ -26,6 +26,7 @@ from solus_core.cli.store_option import kept_files, parse_store
 from solus_core.cli.stream import OnError, Run
 from solus_core.cli.trouble import say, tell
 from solus_core.engine import SolusEngine
+from solus_core.model import Atomicity
 from solus_core.plugins import PluginManager
 
 
@@ -239,6 +240,12 @@ def _dedup(options: Options) -> int:
                 config = plugins.config_of(options.store)
                 engine = SolusEngine.open(config, client_id=options.client_id, plugins=plugins)
             with engine, ExitStack() as resources:
+                if options.mark_first and engine.atomicity is Atomicity.NONE:
+                    raise CommandError(
+                        "--mark-first needs a store that promises atomicity, and this one promises none: "
+                        "two runs could both write a key",
+                        EXIT_USAGE,
+                    )
                 found = registered(engine, options.deduper, options.ttl, options.expected)
                 expiry = found.config.expiry_seconds * 1000
                 report = Report(options.deduper, options.ttl or expiry, options.on_error)

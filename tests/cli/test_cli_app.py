@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from solus_core.cli.app import run
+from solus_core.model import Atomicity
 
 MAIN = "from solus_core.cli import main; main()"
 CASES = Path(__file__).parent.parent / "cases"
@@ -148,3 +149,17 @@ def test_plugins_on_a_terminal_is_a_table() -> None:
     assert "┃" in shown
     assert "hashing" in shown
     assert err == b""
+
+
+@pytest.mark.needs_memory
+def test_r5_mark_first_on_a_store_that_can_not_claim(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("solus_memory.data_store.MemoryDataStore.atomicity", Atomicity.NONE)
+    events = tmp_path / "events.txt"
+    events.write_text("a\na\n")
+    assert run(["dedup", "--mark-first", str(events)]) == 2
+    out, err = capfd.readouterr()
+    assert (out, "--mark-first needs a store that promises atomicity" in err) == ("", True)
+    assert run(["dedup", str(events)]) == 0
+    assert capfd.readouterr().out == "a\n"

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solus_core import ErrorCode, SolusEngine, SolusError
-from solus_core.errors import BatchError, StoreBatchError
+from solus_core.errors import BatchError, InvalidArgumentError, StoreBatchError
 from solus_core.handle import DeDuperHandle
+from solus_core.model import Atomicity
 
 DAY = 86_400_000
 
@@ -40,6 +41,15 @@ def test_equals_a_set(items: list[int], size: int, mark_first: bool) -> None:
     handle, run = SHARED[0], next(RUNS)
     stream = handle.unique(items, key=lambda i: f"{run}-{i}", ttl=DAY, batch_size=size, mark_first=mark_first)
     assert list(stream) == list(dict.fromkeys(items))
+
+
+def test_r5_a_store_that_can_not_claim_does_not_mark_first(
+    handle: DeDuperHandle, toy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toy.store, "atomicity", Atomicity.NONE)
+    with pytest.raises(InvalidArgumentError, match="mark_first is True, and this store promises atomicity NONE"):
+        handle.unique(["x"], ttl=DAY, mark_first=True)
+    assert list(handle.unique(["x"], ttl=DAY)) == ["x"]
 
 
 RUNS = count()

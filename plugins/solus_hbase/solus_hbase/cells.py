@@ -7,6 +7,7 @@ from typing import final
 
 from attrs import frozen
 
+from solus_core.errors import ErrorCode, StoreError
 from solus_core.model import DeDuper
 from solus_hbase.gateway.base import Cells, Pairs
 from solus_hbase.layout import LONG, SHARD, RowKeys, legacy_qualifier, qualifier
@@ -54,7 +55,7 @@ class Held:
 
     def __init__(self, place: Place, cells: Cells) -> None:
         self._place = place
-        self._cells = cells
+        self._cells = _checked(place, cells)
 
     def unset(self, positions: Collection[int], now: int) -> list[int]:
         """Those of the positions that are unset or expired (R1), in order."""
@@ -87,7 +88,7 @@ class Held:
         """Take in the cells of these positions as just read; one that is gone must not linger here."""
         for name in self._place.qualifiers(positions):
             self._cells.pop(name, None)
-        self._cells.update(cells)
+        self._cells.update(_checked(self._place, cells))
 
     def wrote(self, written: Pairs, timestamp: int) -> None:
         """Take in cells that were just written."""
@@ -110,6 +111,17 @@ class Held:
     def _legacy_end(self, position: int) -> int:
         cell = self._legacy(position)
         return 0 if cell is None else cell[1] + self._place.expiry_ms
+
+
+def _checked(place: Place, cells: Cells) -> Cells:
+    for name, (value, _) in cells.items():
+        if len(value) != LONG.size and name.endswith(b"#ttl"):
+            raise StoreError(
+                ErrorCode.HBASE_ERROR,
+                f"table {place.table}, de-duper {place.deduper.name!r}, column S:{name.decode(errors='replace')}: "
+                f"the value is {value[:40]!r}, where an expiry of {LONG.size} bytes belongs",
+            )
+    return cells
 
 
 def pairs(shard: int, expiries: dict[int, int]) -> Pairs:

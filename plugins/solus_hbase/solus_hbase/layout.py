@@ -3,7 +3,8 @@
 A data row is one shard of one de-duper: a prefix byte that spreads the rows over the regions, then
 ``<shard>|<client_id>|<deduper>``. In it, each position has a cell ``<position>#ttl`` whose value is its expiry in
 epoch milliseconds, as a big-endian long. Rows that Java wrote before may have boolean cells, whose qualifier is
-the position as a 4-byte integer; such a cell counts where the position has no ``#ttl`` cell.
+the position as a 4-byte integer; such a cell counts where the position has no ``#ttl`` cell. Ours alone is
+``<position>#add``, a random token that tells who won an ``add_if_absent`` there; nobody else asks for it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ SHARD: Final = b"shid"
 
 LONG: Final = struct.Struct(">q")
 INT: Final = struct.Struct(">i")
+TOKEN_BYTES: Final = 8
 _MASK: Final = 0xFFFF_FFFF
 
 
@@ -60,6 +62,11 @@ class RowKeys:
 def qualifier(position: int) -> bytes:
     """The column of a position's expiry."""
     return b"%d#ttl" % position
+
+
+def token_qualifier(position: int) -> bytes:
+    """The column that tells who won at a position. It never has the four bytes of a legacy column."""
+    return b"%d#add" % position
 
 
 def legacy_qualifier(position: int) -> bytes:

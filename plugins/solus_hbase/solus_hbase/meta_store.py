@@ -7,7 +7,7 @@ from typing import final
 
 from attrs import evolve
 
-from solus_core.errors import DeDuperNotFoundError, ErrorCode, StoreError
+from solus_core.errors import ConfigMismatchError, DeDuperNotFoundError, ErrorCode, StoreError
 from solus_core.model import DeDuper
 from solus_hbase.config import check_table_part
 from solus_hbase.context import HBaseContext
@@ -32,16 +32,23 @@ class HBaseMetaStore:
         ensure_table(context.gateway, context.config, self._table, META_FAMILY)
 
     def create(self, deduper: DeDuper) -> DeDuper:
+        stored = self._insert_if_absent(deduper)
+        # Who names a layout relies on it: beside Java's writes, say.
+        if self._context.config.layout == deduper.layout != stored.layout:
+            raise ConfigMismatchError(deduper.name, {"layout": (stored.layout, deduper.layout)})
+        return stored
+
+    def _insert_if_absent(self, deduper: DeDuper) -> DeDuper:
         stored = self.get(deduper.name)
         if stored is not None:
             return stored
         key, cells = meta_row_key(self._client_id, deduper.name), encode(deduper)
         # An unclear try is not guessed at: whoever was first is read afterwards.
         if self._gateway.atomic:
-            self._gateway.check_and_put(self._table, META_FAMILY, key, (NAME, None), cells, exclusive=False)
+            self._gateway.check_and_put(self._table, META_FAMILY, key, (NAME, None), cells)
         else:
             claim = [(CLAIM, encode_claim(deduper))]
-            self._gateway.check_and_put(self._table, META_FAMILY, key, (CLAIM, None), claim, exclusive=False)
+            self._gateway.check_and_put(self._table, META_FAMILY, key, (CLAIM, None), claim)
             won = self._claimed(self._cells(deduper.name))
             if won is not None:
                 self._gateway.put(self._table, META_FAMILY, [(key, encode(won))])

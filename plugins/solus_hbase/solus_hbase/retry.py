@@ -23,13 +23,14 @@ class Verdict:
     """What a driver's error means.
 
     ``message``: for people, one line. ``broken``: the connection can't be used any more. ``curable``: a repeat
-    may work. ``refused``: the server certainly did not apply the call.
+    may work. ``refused``: the server certainly did not apply the call. ``late``: its answer was waited for in vain.
     """
 
     message: str
     broken: bool
     curable: bool
     refused: bool
+    late: bool = False
 
 
 class _CallError(Exception):
@@ -65,40 +66,25 @@ class Caller(Generic[C]):
         return self._repeated(what, call, [])
 
     def write(self, what: str, call: Callable[[C], T]) -> T:
-        """The answer of a write that may be applied twice; ``in_doubt`` is true if it may have been, and failed."""
+        """The answer of a write that may be applied twice, or that destroys the condition it depends on.
+
+        In an error ``in_doubt`` is true if it may have been applied. Of a write on a condition False may come from
+        an earlier try that was applied, and so may it without one: the HBase client in the Thrift server repeats
+        calls by itself.
+        """
         failed: list[_CallError] = []
         try:
             return self._repeated(what, call, failed)
         except StoreError as error:
             raise _doubtful(error, failed) from error.__cause__
 
-    def check_and_write(self, what: str, call: Callable[[C], bool], *, exclusive: bool) -> bool:
-        """The answer of a write that happens at most once, because it destroys the condition it depends on.
-
-        So True is certain after any number of tries. False after a try without an answer may mean that this
-        very try was applied: an error with ``in_doubt`` if ``exclusive``.
-        """
+    def once(self, what: str, call: Callable[[C], T]) -> T:
+        """The answer of a call that is not repeated; ``in_doubt`` is true if it may have been applied, and failed."""
         failed: list[_CallError] = []
         try:
-            done = self._repeated(what, call, failed)
-        except StoreError as error:
-            raise _doubtful(error, failed) from error.__cause__
-        unclear = [one for one in failed if not one.unsent]
-        if exclusive and unclear and not done:
-            raise StoreError(
-                ErrorCode.HBASE_ERROR,
-                f"{what} was tried again after {unclear[0].error.message}; whether the first try or somebody else "
-                "came before can't be told",
-                in_doubt=True,
-            ) from unclear[0].cause
-        return done
-
-    def once(self, what: str, call: Callable[[C], T]) -> T:
-        """The answer of a call that is not repeated."""
-        try:
-            return self._try(what, call, [])
+            return self._try(what, call, failed)
         except _CallError as failure:
-            raise failure.error from failure.cause
+            raise _doubtful(failure.error, failed) from failure.cause
 
     def close(self) -> None:
         self._pool.close()
@@ -135,6 +121,8 @@ class Caller(Generic[C]):
             if verdict is None:
                 self._pool.drop(connection)
                 raise
+            if verdict.late:
+                connection.shun()
             (self._pool.drop if verdict.broken else self._pool.give_back)(connection)
             failure = _CallError(
                 StoreError(ErrorCode.HBASE_ERROR, f"{what}: {verdict.message}"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from typing import Final, final
 
 from solus_core.errors import ErrorCode, StoreError
 from solus_hbase.cells import Held, Place, pairs
 from solus_hbase.gateway.base import Gateway
-from solus_hbase.layout import DATA_FAMILY, qualifier
+from solus_hbase.layout import DATA_FAMILY, TOKEN_BYTES, qualifier, token_qualifier
 
 _ROUNDS: Final = 100
 """Times that others may be first at one entity's positions before we stop trying."""
@@ -39,7 +40,12 @@ class Writer:
 
         An unset position is the witness: it is checked to be unchanged while all are written, in one atomic
         step. Whoever wins changes every position that could be another's witness, so one alone can win.
+
+        A check that says no may have been repeated, here or by the HBase client inside the Thrift server, after a
+        first try that was applied and whose answer was lost. So a random token is written beside the witness: who
+        reads it back has won. One token serves all tries, so that none of them can win unnoticed.
         """
+        token = os.urandom(TOKEN_BYTES)
         for _ in range(_ROUNDS):
             unset = held.unset(positions, now)
             if not unset:
@@ -50,9 +56,14 @@ class Writer:
                 else:
                     self.raise_to(place, shard, held, positions, now, expires_at)
                 return True
-            if self._write_if_unchanged(place, shard, held, unset[0], positions, now, expires_at, exclusive=True):
+            mark = (token_qualifier(unset[0]), token)
+            if self._write_if_unchanged(place, shard, held, unset[0], positions, now, expires_at, mark):
                 return True
-            self._read_again(place, shard, held, positions)
+            try:
+                if self._read_again(place, shard, held, positions, mark[0]) == token:
+                    return True
+            except StoreError as error:
+                raise StoreError(error.code, error.message, in_doubt=True) from error.__cause__
         raise _overtaken()
 
     def raise_to(
@@ -67,7 +78,7 @@ class Writer:
             if not lower:
                 return
             unchanged = all(
-                self._write_if_unchanged(place, shard, held, witness, together, now, expires_at, exclusive=False)
+                self._write_if_unchanged(place, shard, held, witness, together, now, expires_at)
                 for witness, together in (
                     [(lower[0], positions)] if self._gateway.atomic else [(one, (one,)) for one in lower]
                 )
@@ -90,13 +101,15 @@ class Writer:
         positions: Collection[int],
         now: int,
         expires_at: int,
-        *,
-        exclusive: bool,
+        mark: tuple[bytes, bytes] | None = None,
     ) -> bool:
+        """Write the positions, and the cell ``mark``, in one step if the witness is as it was read."""
         timestamp, ttl = place.stamps(now, expires_at)
         written = pairs(shard, held.raised(positions, expires_at))
         if not self._gateway.atomic:
             written = written[:1]  # the witness itself
+        if mark is not None:
+            written = [*written, mark]
         try:
             unchanged = self._gateway.check_and_put(
                 place.table,
@@ -106,7 +119,6 @@ class Writer:
                 written,
                 timestamp,
                 ttl,
-                exclusive=exclusive,
             )
         except StoreError as error:
             raise _with_advice(error, place) from error.__cause__
@@ -114,9 +126,15 @@ class Writer:
             held.wrote(written, timestamp)
         return unchanged
 
-    def _read_again(self, place: Place, shard: int, held: Held, positions: Collection[int]) -> None:
-        wanted = [(place.row_key(shard), place.qualifiers(positions))]
-        held.read_again(positions, self._gateway.get(place.table, DATA_FAMILY, wanted)[0])
+    def _read_again(
+        self, place: Place, shard: int, held: Held, positions: Collection[int], beside: bytes | None = None
+    ) -> bytes | None:
+        """Take in what the positions hold now; answers the value of the column ``beside`` as of the same read."""
+        columns = place.qualifiers(positions) if beside is None else [*place.qualifiers(positions), beside]
+        cells = self._gateway.get(place.table, DATA_FAMILY, [(place.row_key(shard), columns)])[0]
+        told = None if beside is None else cells.pop(beside, None)
+        held.read_again(positions, cells)
+        return None if told is None else told[0]
 
 
 def _overtaken() -> StoreError:

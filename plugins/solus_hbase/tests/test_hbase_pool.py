@@ -216,36 +216,6 @@ def test_a_failed_write_may_have_been_applied(board: Switchboard) -> None:
     assert caught.value.in_doubt
 
 
-@pytest.mark.parametrize("outcomes", [(True,), ("lost", True), ("curable", "lost", True)])
-def test_a_won_check_is_certain(board: Switchboard, outcomes: tuple[object, ...]) -> None:
-    """R5, R23: a try destroys its own condition, so that two can't both succeed."""
-    assert caller(board).check_and_write("check", answering(*outcomes), exclusive=True)
-
-
-def test_a_lost_check_is_certain_after_clear_answers_only(board: Switchboard) -> None:
-    """R5, R23: never guessed at."""
-    assert not caller(board).check_and_write("check", answering(False), exclusive=True)
-    with pytest.raises(StoreError, match="can't be told") as caught:
-        caller(board).check_and_write("check", answering("lost", False), exclusive=True)
-    assert caught.value.in_doubt
-    assert isinstance(caught.value.__cause__, DriverError)
-    assert not caller(board).check_and_write("check", answering("lost", False), exclusive=False)
-
-
-def test_a_check_that_never_reached_the_server_is_no_doubt(board: Switchboard) -> None:
-    """R23"""
-    opened = iter([StoreError(ErrorCode.HBASE_ERROR, "unreachable"), None, None])
-
-    def open_line() -> Line:
-        error = next(opened)
-        if error is not None:
-            raise error from OSError("refused")
-        return board.open()
-
-    calls = Caller(ConnectionPool(open_line, size=1, wait=0.01), judge, attempts=3, backoff=0.000_001)
-    assert not calls.check_and_write("check", answering(False), exclusive=True)
-
-
 def test_errors_of_ours_are_not_taken_for_the_drivers(board: Switchboard) -> None:
     calls = caller(board)
     with pytest.raises(ZeroDivisionError):

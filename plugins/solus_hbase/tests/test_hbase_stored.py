@@ -15,12 +15,13 @@ import pytest
 from thriftpy2.thrift import TClient
 
 from solus_core import DeDuperConfig, SolusEngine
-from solus_core.errors import ConfigMismatchError, ErrorCode, StoreError
+from solus_core.errors import ConfigMismatchError, ErrorCode, StoreBatchError, StoreError
 from solus_core.model import DeDuper, Level
 from solus_core.testing import FakeClock, craft, race
 from solus_hbase import HBaseConfig, HBaseContext, HBaseDataStore, HBaseMetaStore, connect
+from solus_hbase.batches import ROWS
 from solus_hbase.dev_server import HBaseServer
-from solus_hbase.layout import RowKeys, meta_row_key
+from solus_hbase.layout import RowKeys, meta_row_key, token_qualifier
 
 NOW = time.time_ns() // 1_000_000
 DAY = 86_400_000
@@ -82,6 +83,9 @@ def test_java_cells(connected: Callable[..., HBaseContext], reader: Any, client_
     before = time.time_ns() // 1_000_000
     getattr(store, verb)(craft(deduper(client_id, "java"), (-5, (1, 2, -3))), before, before + DAY)
     row = reader.table("stored").row(RowKeys(client_id, "orders")(-5), include_timestamp=True)
+    # Ours beside those of Java, where a check can write it.
+    tokens = [row.pop(name)[0] for name in list(row) if name.endswith(b"#add")]
+    assert [len(token) for token in tokens] == ([8] if (kind, verb) == (2, "add_if_absent") else [])
     assert {name: value for name, (value, _) in row.items()} == {
         b"S:1#ttl": LONG.pack(before + DAY),
         b"S:2#ttl": LONG.pack(before + DAY),
@@ -91,6 +95,30 @@ def test_java_cells(connected: Callable[..., HBaseContext], reader: Any, client_
     for _, timestamp in row.values():
         # Thrift 1 has no timestamp in a check: there it is the server's time.
         assert before <= timestamp <= (before if kind == 2 else time.time_ns() // 1_000_000 + 1)
+
+
+def test_a_token_never_looks_like_a_legacy_column() -> None:
+    """Those have four bytes."""
+    assert not [position for position in range(-30_000, 30_000) if len(token_qualifier(position)) < 5]
+
+
+@pytest.mark.parametrize("layout", ["native", "java"])
+def test_a_value_that_is_not_ours(
+    connected: Callable[..., HBaseContext], reader: Any, client_id: str, layout: str
+) -> None:
+    """R22, R8: it is said where that is, and a batch tells what was done before it."""
+    store, of = HBaseDataStore(connected(), client_id), deduper(client_id, layout)
+    reader.table("stored").put(RowKeys(client_id, "orders")(ROWS), {b"S:2#ttl": b"2030-01-01"})
+    says = r"table stored, de-duper 'orders', column S:2#ttl: the value is b'2030-01-01'"
+    with pytest.raises(StoreError, match=says) as alone:
+        store.add_if_absent_one(of, ROWS, (1, 2), NOW, NOW + DAY)
+    assert alone.value.code is ErrorCode.HBASE_ERROR
+    for verb, *times in (("absent", NOW), ("add_if_absent", NOW, NOW + DAY)):
+        # One more than are asked for in one call.
+        with pytest.raises(StoreBatchError, match=says) as caught:
+            getattr(store, verb)(craft(of, *((shard, (1, 2)) for shard in range(ROWS + 1))), *times)
+        assert caught.value.done.tolist() == [True] * ROWS + [False]
+        assert caught.value.answers.sum() == ROWS
 
 
 @pytest.mark.parametrize("kind", [2, 1])
@@ -280,6 +308,15 @@ def test_twenty_thousand_in_one_batch(
     store.add(batch.rows(slice(0, None, 2)), NOW, NOW + DAY)
     assert dict(calls) == {"putMultiple": 5}
     assert store.absent(batch, NOW).tolist() == [False, True] * 10_000
+
+
+def test_a_layout_that_is_asked_for_is_had_or_refused(connected: Callable[..., HBaseContext], client_id: str) -> None:
+    """R13: whoever names a layout relies on it; others take what is recorded."""
+    HBaseMetaStore(connected(), client_id).create(deduper(client_id))
+    with pytest.raises(ConfigMismatchError, match="layout: registered native, requested java"):
+        HBaseMetaStore(connected(layout="java"), client_id).create(deduper(client_id, "java"))
+    assert HBaseMetaStore(connected(layout="native"), client_id).create(deduper(client_id)).layout == "native"
+    assert HBaseMetaStore(connected(), client_id).create(deduper(client_id, "java")).layout == "native"
 
 
 def test_stats(connected: Callable[..., HBaseContext], client_id: str) -> None:

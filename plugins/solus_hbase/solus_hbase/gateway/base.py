@@ -47,14 +47,12 @@ class Gateway(Protocol):
         cells: Pairs,
         timestamp: int | None = None,
         ttl: int | None = None,
-        *,
-        exclusive: bool,
     ) -> bool:
         """Write the cells if the one cell of ``check`` still has this value (None: is absent); did that happen?
 
-        Where the gateway is not ``atomic``, ``cells`` is one cell, the checked one. A try that failed without
-        an answer is repeated: True is certain then. False is not, since the first try may have been applied:
-        that is an error with ``in_doubt`` if ``exclusive``, and answered as False otherwise.
+        Where the gateway is not ``atomic``, ``cells`` is one cell, the checked one. True is certain. False is
+        not: a try whose answer was lost is repeated, here and by HBase's own client in the Thrift server, and may
+        have been applied. Read what is there.
         """
 
     def scan(

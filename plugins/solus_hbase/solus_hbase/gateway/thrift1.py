@@ -76,8 +76,6 @@ class Thrift1Gateway:
         cells: Pairs,
         timestamp: int | None = None,  # noqa: ARG002  # the interface has none here: the server's time is taken
         ttl: int | None = None,
-        *,
-        exclusive: bool,
     ) -> bool:
         ((qualifier, value),) = cells
         args = (
@@ -88,9 +86,7 @@ class Thrift1Gateway:
             _mutation(family, qualifier, value),
             _attributes(ttl),
         )
-        return self._calls.check_and_write(
-            f"check and put into {table}", lambda to: bool(to.client.checkAndPut(*args)), exclusive=exclusive
-        )
+        return self._calls.write(f"check and put into {table}", lambda to: bool(to.client.checkAndPut(*args)))
 
     def scan(
         self, table: str, family: bytes, equal: tuple[bytes, bytes], qualifiers: Sequence[bytes]

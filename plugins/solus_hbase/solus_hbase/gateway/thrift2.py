@@ -31,7 +31,12 @@ class Thrift2Gateway:
         self.pool: ConnectionPool[WireConnection] = ConnectionPool(
             lambda: wire.open(IDL.THBaseService), size=config.pool_size, wait=config.pool_wait
         )
-        self._calls = Caller(self.pool, _judge, attempts=config.attempts, backoff=config.backoff)
+        self._calls = Caller(self.pool, judge, attempts=config.attempts, backoff=config.backoff)
+
+    @property
+    def calls(self) -> Caller[WireConnection]:
+        """Makes the calls that other modules of this package have beyond those of a ``Gateway``."""
+        return self._calls
 
     def get(self, table: str, family: bytes, wanted: Sequence[tuple[bytes, Sequence[bytes] | None]]) -> list[Cells]:
         name, column = table.encode(), IDL.TColumn
@@ -70,16 +75,12 @@ class Thrift2Gateway:
         cells: Pairs,
         timestamp: int | None = None,
         ttl: int | None = None,
-        *,
-        exclusive: bool,
     ) -> bool:
         qualifier, value = check
         mutations = IDL.TRowMutations(row, [IDL.TMutation(_put(family, row, cells, timestamp, ttl))])
         # An empty value stands for "absent"; None would crash in the server.
         args = (table.encode(), row, family, qualifier, _EQUAL, value or b"", mutations)
-        return self._calls.check_and_write(
-            f"check and put into {table}", lambda to: bool(to.client.checkAndMutate(*args)), exclusive=exclusive
-        )
+        return self._calls.write(f"check and put into {table}", lambda to: bool(to.client.checkAndMutate(*args)))
 
     def scan(
         self, table: str, family: bytes, equal: tuple[bytes, bytes], qualifiers: Sequence[bytes]
@@ -100,19 +101,19 @@ class Thrift2Gateway:
         return [(result.row, _cells(result)) for result in self._calls.read(f"scan of {table}", all_rows)]
 
     def families(self, table: str) -> frozenset[bytes] | None:
-        name = _table_name(table)
+        name = table_name(table)
         if not self._calls.read(f"look for table {table}", lambda to: to.client.tableExists(name)):
             return None
         described = self._calls.read(f"description of {table}", lambda to: to.client.getTableDescriptor(name))
         return frozenset(family.name for family in described.columns or ())
 
     def available(self, table: str) -> bool:
-        name = _table_name(table)
+        name = table_name(table)
         return bool(self._calls.read(f"state of {table}", lambda to: to.client.isTableAvailable(name)))
 
     def create_table(self, table: str, family: bytes, compression: str, split_keys: Sequence[bytes]) -> None:
         described = IDL.TTableDescriptor(
-            _table_name(table),
+            table_name(table),
             [
                 IDL.TColumnFamilyDescriptor(
                     name=family, compressionType=getattr(IDL.TCompressionAlgorithm, compression), maxVersions=1
@@ -142,12 +143,12 @@ def _cells(result: Any) -> Cells:
     return {cell.qualifier: (cell.value, cell.timestamp) for cell in result.columnValues or ()}
 
 
-def _table_name(table: str) -> Any:
+def table_name(table: str) -> Any:
     namespace, _, name = table.rpartition(":")
     return IDL.TTableName(namespace.encode() or None, name.encode())
 
 
-def _judge(error: Exception) -> Verdict | None:
+def judge(error: Exception) -> Verdict | None:
     if isinstance(error, IDL.TIOError):
         again = error.canRetry is not False and not hopeless(error)
         return Verdict(reason(error), broken=False, curable=again, refused=not again)
