@@ -1,0 +1,133 @@
+"""Records as puts, each key once if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, final
+
+from solus_core.clock import system_clock
+from solus_core.entities import Entity, Ttl, encode
+from solus_core.errors import BatchError, InvalidArgumentError, SolusError, StoreError
+from solus_core.handle import DeDuperHandle
+from solus_hbase.context import HBaseContext
+from solus_hbase.gateway.stream_calls import refused, stream_calls
+from solus_hbase.streams.buffer import Entry, Outcome
+from solus_hbase.streams.errors import Record, RecordError
+from solus_hbase.streams.mapping import TableMapping
+from solus_hbase.streams.rows import Rows
+from solus_hbase.streams.sink import BufferedSink, OnBad
+
+_MOST_REFUSED: Final = 20
+"""Rows that the server may refuse one by one before the rest of a flush is not tried: then it is the table."""
+
+_Payload: TypeAlias = tuple[Any, bytes]
+"""The row as a TPut, and the entity of its key (empty without de-duplication)."""
+
+
+@final
+class PutSink(BufferedSink[_Payload]):
+    """Writes records into a table as ``mapping`` says.
+
+    A flush is one call, however many records there are. It is repeated where it failed, since a put may be; a row
+    that the server refuses is found by halving, so that the others get through.
+
+    ``unique``, ``key``, ``ttl``: write a record only if the entity that ``key`` makes of it is new to this
+    de-duper, and mark it as seen for ``ttl`` once it is written (R25). A repeat is acknowledged as if it had been
+    written, once the first one is. ``on_bad``: what to do with records that can't be written, instead of raising.
+    ``clock``: epoch milliseconds, for the ages of records. ``patience``: seconds that ``add`` tries to make room.
+    """
+
+    def __init__(
+        self,
+        context: HBaseContext,
+        mapping: TableMapping,
+        *,
+        unique: DeDuperHandle | None = None,
+        key: Callable[[Record], Entity] | None = None,
+        ttl: Ttl | None = None,
+        on_bad: OnBad | None = None,
+        clock: Callable[[], int] = system_clock,
+        patience: float = 30.0,
+    ) -> None:
+        self._rows = Rows(mapping)
+        self._unique: tuple[DeDuperHandle, Callable[[Record], Entity], Ttl] | None = None
+        if unique is not None:
+            if key is None or ttl is None:
+                raise InvalidArgumentError("unique is given without key and ttl")
+            unique.unique((), ttl=ttl)  # checks the ttl, and that there is such a de-duper
+            self._unique = unique, key, ttl
+        elif key is not None or ttl is not None:
+            raise InvalidArgumentError("key or ttl is given without unique")
+        self._calls = stream_calls(
+            context, mapping.table, list(mapping.column_families), what="PutSink", write_to_wal=mapping.write_to_wal
+        )
+        super().__init__(self._payload, self._write, mapping, on_bad, clock, patience)
+
+    def _payload(self, record: Record) -> tuple[_Payload, int]:
+        put, size = self._rows.put(record)
+        if self._unique is None:
+            return (put, b""), size
+        try:
+            return (put, encode(self._unique[1](record))), size
+        except KeyError as error:
+            raise RecordError(record, str(error.args[0]), "is missing, and key needs it") from error
+        except TypeError as error:
+            raise RecordError(record, "key", f"gives no entity: {error}") from error
+
+    def _write(self, entries: list[Entry[_Payload]]) -> Outcome[_Payload]:
+        return self._put(entries) if self._unique is None else self._put_unique(entries, *self._unique)
+
+    def _put(self, entries: list[Entry[_Payload]]) -> Outcome[_Payload]:
+        failed: list[Entry[_Payload]] = []
+        doubtful: list[Entry[_Payload]] = []
+        first: StoreError | None = None
+        parts, given_up = [entries], 0
+        while parts:
+            part = parts.pop()
+            try:
+                self._calls.put([entry.payload[0] for entry in part])
+            except StoreError as error:
+                first = first or error
+                looked_at = refused(error)
+                if looked_at and len(part) > 1 and given_up < _MOST_REFUSED:
+                    middle = len(part) // 2
+                    parts += [part[middle:], part[:middle]]
+                    continue
+                given_up += 1
+                failed += part
+                # Of several rows, those beside the refused one may be written.
+                doubtful += part if error.in_doubt or len(part) > 1 else []
+                if not looked_at:
+                    # Nobody answers: the other parts would each wait for that too.
+                    failed += [entry for one in reversed(parts) for entry in one]
+                    break
+        return Outcome(failed, doubtful, first)
+
+    def _put_unique(
+        self, entries: list[Entry[_Payload]], unique: DeDuperHandle, _: object, ttl: Ttl
+    ) -> Outcome[_Payload]:
+        first: dict[bytes, Entry[_Payload]] = {}
+        for entry in entries:
+            first.setdefault(entry.payload[1], entry)
+        try:
+            absent = unique.check_absence_many(first)
+        except SolusError as error:
+            return Outcome(entries, [], error)
+        outcome = self._put([entry for entity, entry in first.items() if absent[entity]])
+        failure: SolusError | None = outcome.error
+        undone: set[object] = {entry.payload[1] for entry in outcome.failed}
+        doubtful: set[object] = {entry.payload[1] for entry in outcome.doubtful}
+        fresh = [entity for entity in first if absent[entity] and entity not in undone]
+        try:
+            unique.add_many(fresh, ttl)
+        except SolusError as error:
+            # Written and not marked: written again with the next flush, rather than taken for done.
+            unmarked = error.unprocessed if isinstance(error, BatchError) else fresh
+            undone.update(unmarked)
+            doubtful.update(unmarked)
+            failure = failure or error
+        return Outcome(
+            [entry for entry in entries if entry.payload[1] in undone],
+            [entry for entry in entries if entry.payload[1] in doubtful],
+            failure,
+        )

@@ -1,0 +1,93 @@
+"""What the sinks with a buffer have in common."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from solus_core.errors import InvalidArgumentError
+from solus_hbase.streams.buffer import Ack, Buffer, Entry, Outcome
+from solus_hbase.streams.errors import Record, RecordError
+from solus_hbase.streams.mapping import TableMapping
+
+P = TypeVar("P")
+S = TypeVar("S", bound="BufferedSink[Any]")
+
+OnBad: TypeAlias = Callable[[RecordError], object]
+"""Called with the error of a record that can't be written, which is skipped then."""
+
+
+class BufferedSink(Generic[P]):
+    """``convert`` makes of a record what ``write`` writes, and its bytes on the wire.
+
+    Use it as a context manager, or call :meth:`close`. Threads may share it; a forked child begins with an empty
+    buffer. Acknowledgements are called in the thread that flushes; one that raises does not keep the others from
+    being called, and is raised after them.
+    """
+
+    def __init__(
+        self,
+        convert: Callable[[Record], tuple[P, int]],
+        write: Callable[[list[Entry[P]]], Outcome[P]],
+        mapping: TableMapping,
+        on_bad: OnBad | None,
+        clock: Callable[[], int],
+        patience: float,
+    ) -> None:
+        if not 0 <= patience <= threading.TIMEOUT_MAX:
+            raise InvalidArgumentError(f"patience is {patience!r}, allowed are seconds from 0")
+        self._convert = convert
+        self._on_bad = on_bad
+        self._buffer = Buffer(write, mapping, clock, patience)
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """Records that are not known to be written."""
+        return len(self._buffer)
+
+    def add(self, record: Record, ack: Ack | None = None) -> None:
+        """Take a record; ``ack`` is called with it once it is written, and never before.
+
+        Where the buffer is full or old, this writes. ``BufferFullError``: it was full, and ``patience`` seconds of
+        trying did not help; the record was not taken. ``FlushError``: a flush failed; all that it names is kept,
+        this record too, and tried again. ``RecordError``: the record can't be written and was not taken; with
+        ``on_bad`` that is called instead, and the record is not acknowledged.
+        """
+        if not isinstance(record, Mapping):
+            raise TypeError(f"a record must be a mapping of field names to values, not {type(record).__name__}")
+        try:
+            payload, size = self._convert(record)
+        except RecordError as error:
+            if self._on_bad is None:
+                raise
+            self._on_bad(error)
+            return
+        self._buffer.add(Entry(record, payload, size, ack))
+
+    def flush(self) -> None:
+        """Write all that is buffered; ``FlushError`` says what could not be."""
+        self._buffer.flush()
+
+    def tick(self) -> int | None:
+        """Flush if the oldest record is as old as the flush interval; to be called from time to time.
+
+        Answers after how many milliseconds the next call is due, None while nothing is buffered.
+        """
+        return self._buffer.tick()
+
+    def take_back(self) -> list[Record]:
+        """All records that are not known to be written, in order; the sink forgets them, and calls no ``ack``."""
+        return self._buffer.take_back()
+
+    def close(self) -> None:
+        """Flush, and take nothing more. After a ``FlushError`` it is still open: try again, or take them back."""
+        self._buffer.close()

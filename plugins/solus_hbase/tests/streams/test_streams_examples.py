@@ -1,0 +1,61 @@
+"""The programs under ``examples/shorturl``, on the real HBase."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[4] / "examples" / "shorturl"
+
+
+@pytest.fixture(autouse=True)
+def checkout() -> None:
+    if not FOLDER.is_dir():
+        pytest.skip("needs a checkout")
+
+
+def output(hbase_server: Any, program: str, table: str) -> list[str]:
+    options = ["--hbase", f"127.0.0.1:{hbase_server.port(2)}", "--table", table, "--records", "1500"]
+    command = [sys.executable, str(FOLDER / f"{program}.py"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def columns(lines: list[str]) -> dict[str, list[int]]:
+    """The numbers of the table that was printed, by the names above them."""
+    names, *rows = [re.split(r" {2,}", line) for line in lines[:6]]
+    assert [row[0][:7] for row in rows] == ["http://"] * 5
+    return {name: [int(row[number]) for row in rows] for number, name in enumerate(names) if number}
+
+
+def test_puts(hbase_server: Any) -> None:
+    lines = output(hbase_server, "puts", "ex_puts")
+    in_the_readme = (FOLDER / "README.md").read_text()
+    assert all(line in in_the_readme for line in lines[:6])
+    assert lines[6] == "1500 records written and acknowledged"
+
+
+def test_counters(hbase_server: Any) -> None:
+    """Over two runs, so that the second adds to what is there."""
+    for run in (1, 2):
+        found = columns(output(hbase_server, "counters", "ex_counters"))
+        assert found["data:clicks"] == found["daily:20120816"] == [run * records for records in found["records"]]
+        assert sum(found["records"]) == 1_500
+
+
+def test_idempotent_counters(hbase_server: Any) -> None:
+    """R27: the counters equal the truth after failures and replays, in the second run too."""
+    for run in (1, 2):
+        lines = output(hbase_server, "idempotent_counters", "ex_transactions")
+        found = columns(lines)
+        assert found["data:clicks"] == found["daily:20120816"] == [run * records for records in found["records"]]
+        assert found["clicks_txid:examples"] == [15 * run] * 5
+        told = re.fullmatch(r"15 transactions, (\d+) attempts failed, (\d+) replays of complete ones", lines[6])
+        assert told is not None
+        assert int(told[1]) > 0

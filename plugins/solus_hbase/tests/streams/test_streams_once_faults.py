@@ -1,0 +1,244 @@
+"""Counters that count once (R27), whatever dies, fails or races."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from solus_core.errors import StoreError
+from solus_hbase import HBaseContext
+from solus_hbase.streams import IdempotentCounterSink, Record, TableMapping
+
+Lost = Callable[[], Exception]
+
+
+def mapping(**settings: Any) -> TableMapping:
+    columns = {"data": ["clicks"], "daily": ["date"]}
+    return TableMapping(**{"table": "t", "row_key_field": "shorturl", "column_families": columns, **settings})
+
+
+def click(row: object, date: object = 20120816) -> Record:
+    return {"shorturl": row, "date": date}
+
+
+def run(sink: IdempotentCounterSink, txid: int, rows: str, source: str | None = None) -> int:
+    """One transaction with a click for each letter; answers how many counters it raised."""
+    transaction = sink.transaction(txid, source)
+    for row in rows:
+        transaction.add(click(row))
+    return transaction.commit()
+
+
+def counts(table: Any) -> dict[str, int]:
+    """The clicks of each row, after a look that the days say the same."""
+    for row in table.rows:
+        assert table.value(row, b"data", b"clicks") == table.value(row, b"daily", b"20120816")
+    return {row.decode(): table.count(row, b"data", b"clicks") for row in table.rows}
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+@pytest.mark.parametrize("after", [False, True])
+def test_an_answer_that_was_lost_at_every_call(
+    table: Any, connect_to: Any, lost: Lost, after: bool, attempts: int
+) -> None:
+    """Unclear steps are resolved by reading the id; what can't be is told, and commit goes on where it stopped."""
+    for step in range(9):
+        table.rows.clear()
+        table.faults.calls.clear()
+
+        def plan(number: int, name: str, applied: bool, step: int = step) -> None:
+            if number == step and applied is after:
+                raise lost()
+
+        table.faults.plan = plan
+        with IdempotentCounterSink(connect_to(attempts=attempts, pool_size=1), mapping()) as sink:
+            transaction = sink.transaction(1)
+            for row in "aab":
+                transaction.add(click(row))
+            if attempts > 1 or step >= 5:
+                transaction.commit()
+            else:
+                with pytest.raises(StoreError):
+                    transaction.commit()
+                transaction.commit()
+        assert counts(table) == {"a": 2, "b": 1}
+
+
+def test_a_step_that_was_applied_and_denied(context: HBaseContext, table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client in HBase's Thrift server repeats a check that it got no answer to, and answers False to who won."""
+    apply = table.do_checkAndMutate
+    monkeypatch.setattr(table, "do_checkAndMutate", lambda *args: (apply(*args), False)[1])
+    with IdempotentCounterSink(context, mapping()) as sink:
+        assert run(sink, 1, "aab") == 4
+        assert run(sink, 2, "a") == 2
+    assert counts(table) == {"a": 3, "b": 1}
+    assert table.faults.calls.count("checkAndMutate") == 6
+
+
+def test_the_error_of_a_half_done_transaction(table: Any, connect_to: Any, lost: Lost) -> None:
+    def plan(number: int, name: str, applied: bool) -> None:
+        if number == 3 and applied:
+            raise lost()
+
+    table.faults.plan = plan
+    with IdempotentCounterSink(connect_to(pool_size=1), mapping()) as sink:
+        with pytest.raises(StoreError, match="transaction 7 is in 2 of 4 counters: commit it again") as caught:
+            run(sink, 7, "ab")
+        assert caught.value.in_doubt
+        assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_every_step(table: Any, connect_to: Any, killed: type[BaseException], after: bool) -> None:
+    """R27: dies before or after each call, once or in each of its replays too; the counts end true."""
+    stopped = 0
+    for first in range(8):
+        for second in (None, *range(4)):
+            table.rows.clear()
+            truth: Counter[str] = Counter()
+            for txid, rows, source in ((1, "aab", "x"), (1, "bc", "y"), (2, "abcd", "x"), (3, "d", "x")):
+                truth.update(rows)
+                for step in (first, second, None):
+                    table.faults.calls.clear()
+
+                    def plan(number: int, name: str, applied: bool, step: int | None = step) -> None:
+                        if number == step and applied is after:
+                            raise killed()
+
+                    table.faults.plan = plan
+                    with IdempotentCounterSink(connect_to(pool_size=1), mapping()) as sink:
+                        try:
+                            run(sink, txid, rows, source)
+                        except killed:
+                            stopped += 1
+                        else:
+                            break
+            assert counts(table) == truth
+    assert stopped > 100
+
+
+def test_racing_replays(context: HBaseContext, table: Any) -> None:
+    """An old process that is still at it and its successor commit the same transactions: each counts once."""
+    barrier = threading.Barrier(4)
+    failures: list[BaseException] = []
+
+    def work(source: str, seed: int) -> None:
+        try:
+            with IdempotentCounterSink(context, mapping()) as sink:
+                for txid in range(1, 15):
+                    barrier.wait(30)
+                    rows = random.Random(f"{source}{txid}").choices("abcd", k=20)
+                    run(sink, txid, "".join(rows), source)
+        except BaseException as error:
+            failures.append(error)
+            barrier.abort()
+
+    threads = [threading.Thread(target=work, args=(source, seed)) for source in "xy" for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures, failures
+    truth: Counter[str] = Counter()
+    for source in "xy":
+        for txid in range(1, 15):
+            truth.update(random.Random(f"{source}{txid}").choices("abcd", k=20))
+    assert counts(table) == truth
+
+
+PROGRAM = """
+import os, sys
+from solus_hbase import HBaseConfig, connect
+from solus_hbase.gateway.wire import WireConnection
+from solus_hbase.streams import IdempotentCounterSink, TableMapping
+
+port, step, after, row, txid = map(int, sys.argv[1:])
+context = connect(HBaseConfig(hosts=f"127.0.0.1:{port}", table="unused", pool_size=1, timeout=30.0))
+columns = {"data": ["clicks"], "daily": ["date"]}
+sink = IdempotentCounterSink(
+    context, TableMapping(table="streams_killed", row_key_field="shorturl", column_families=columns)
+)
+calls = 0
+
+class Dying:
+    def __init__(self, client):
+        self.client = client
+    def __getattr__(self, name):
+        def call(*arguments):
+            global calls
+            calls += 1
+            if calls == step and not after:
+                os._exit(9)
+            answer = getattr(self.client, name)(*arguments)
+            if calls == step and after:
+                os._exit(9)
+            return answer
+        return call
+
+connection = context.gateway.pool.take()
+connection.client = Dying(connection.client)
+context.gateway.pool.give_back(connection)
+with sink.transaction(txid, "x") as transaction:
+    for name in ("a", "a", "b"):
+        transaction.add({"shorturl": f"{row}{name}", "date": 20120816})
+"""
+
+
+def test_processes_that_die_on_hbase(hbase_server: Any, real_table: Any) -> None:
+    """R27 for real: a process ends before or after each of its calls, and another one replays."""
+    _, calls = real_table("streams_killed")
+    port = str(hbase_server.port(2))
+
+    def process(step: int, after: int, row: int, txid: int) -> int:
+        arguments = [sys.executable, "-c", PROGRAM, port, *map(str, (step, after, row, txid))]
+        return subprocess.run(arguments, check=False, timeout=60).returncode
+
+    for step in range(1, 6):
+        for after in (0, 1):
+            row = 10 * step + after
+            assert process(step, after, row, 1) == 9
+            assert process(0, 0, row, 1) == 0
+            found = calls.get([(f"{row}{name}".encode(), [(b"data", b"clicks")]) for name in "ab"])
+            assert [list(cells.values()) for cells in found] == [[bytes(7) + b"\x02"], [bytes(7) + b"\x01"]]
+
+
+def test_races_on_hbase(real_table: Any) -> None:
+    """Two sources, each run twice at once, and plain increments: nothing is lost, nothing counts twice."""
+    context, calls = real_table("streams_races")
+    sink = IdempotentCounterSink(context, mapping(table="streams_races"))
+    failures: list[BaseException] = []
+    barrier = threading.Barrier(4)
+
+    def source(name: str) -> None:
+        try:
+            for txid in range(1, 11):
+                barrier.wait(60)
+                run(sink, txid, "aab", name)
+        except BaseException as error:
+            failures.append(error)
+            barrier.abort()
+
+    def plain() -> None:
+        for _ in range(50):
+            calls.increment(b"a", {(b"data", b"clicks"): 1})
+
+    threads = [threading.Thread(target=source, args=(name,)) for name in ("x", "x", "y", "y")]
+    threads.append(threading.Thread(target=plain))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    sink.close()
+    assert not failures, failures
+    column, day = (b"data", b"clicks"), (b"daily", b"20120816")
+    assert calls.get([(b"a", [column, day]), (b"b", [column, day])]) == [
+        {column: (90).to_bytes(8, "big"), day: (40).to_bytes(8, "big")},
+        {column: (20).to_bytes(8, "big"), day: (20).to_bytes(8, "big")},
+    ]
