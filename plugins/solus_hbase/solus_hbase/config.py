@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final, final
+from collections.abc import Container, Mapping
+from typing import Final, final, get_args, get_type_hints
 
 from attrs import frozen
 
@@ -21,10 +21,15 @@ _CHOICES: Final = {
     "transport": ("buffered", "framed", "http"),
     "protocol": ("binary", "compact"),
     "compression": ("GZ", "NONE", "SNAPPY", "LZ4", "LZO", "BZIP2", "ZSTD"),
+    "layout": (NATIVE, JAVA),
 }
+_WHOLE: Final = {"port": (1, 65_535), "pool_size": (1, 1_000), "attempts": (1, 100), "splits": (0, 256)}
+_SECONDS: Final = {"timeout": 3_600, "pool_wait": 3_600, "backoff": 60}
+_KINDS: Final = {str: "a text", int: "a whole number", float: "a number", bool: "True or False"}
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\s:/\[\],]+))(?::([0-9]{1,5}))?")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_]")
 _NAMESPACE: Final = re.compile(r"[A-Za-z0-9_]{1,100}")
+_BEFORE_OPTIONS: Final = {"hosts", "table"}
 
 
 @final
@@ -33,8 +38,8 @@ class HBaseConfig(StorageConfig):
     """Settings of ``hbase://host[:port][,host[:port]...]/table``; what talks to HBase is its Thrift server.
 
     ``hosts``: Thrift servers as ``host``, ``host:port`` or ``[IPv6]:port``, comma-separated; one that can't be
-    reached is followed by the next. ``port``: of hosts without one. ``table``: the data table; ``namespace``:
-    where the tables are. ``farm``: whose data of level DC these are (R19).
+    reached, or gives no answer in time, is followed by the next. ``port``: of hosts without one. ``table``: the
+    data table; ``namespace``: where the tables are. ``farm``: whose data of level DC these are (R19).
 
     ``gateway``: the Thrift interface, ``auto`` asks the server. ``transport``, ``protocol``: as the server was
     started (``-f`` is framed, ``-c`` compact). ``timeout``: seconds for connecting and for each answer.
@@ -50,7 +55,7 @@ class HBaseConfig(StorageConfig):
     to). ``tls``: encrypt; ``tls_ca``: file of trusted certificates (default: the system's); ``tls_cert``,
     ``tls_key``: files of our own.
 
-    Raises ``InvalidConfigError`` with all problems at once.
+    Raises ``InvalidConfigError`` with all problems at once, values of a wrong Python type among them.
     """
 
     hosts: str
@@ -80,23 +85,11 @@ class HBaseConfig(StorageConfig):
     tls_key: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        problems = [*self._bad_hosts(), *self._bad_names(), *self._bad_numbers()]
-        for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in allowed:
-                problems.append(f"{name} is {value!r}, allowed are {', '.join(allowed)}")
-        if self.layout not in (None, NATIVE, JAVA):
-            problems.append(f"layout is {self.layout!r}, allowed are {NATIVE} and {JAVA}")
-        if self.principal is not None and not self.kerberos:
-            problems.append("principal is given without kerberos=true")
-        if (self.keytab is None) != (self.principal is None):
-            problems.append("principal and keytab belong together: give both, or neither to use the tickets there are")
-        if self.kerberos and self.transport == "http":
-            problems.append("kerberos over transport http is not supported: use a server with transport buffered")
-        if not self.tls and (self.tls_ca, self.tls_cert, self.tls_key) != (None, None, None):
-            problems.append("tls_ca, tls_cert or tls_key is given without tls=true")
-        if self.tls_key is not None and self.tls_cert is None:
-            problems.append("tls_key is given without tls_cert")
+        wrong = self._wrong_types()
+        problems = [*wrong.values(), *self._bad_values(wrong)]
+        # What depends on several settings is looked at once each is of its type.
+        if not wrong:
+            problems += self._bad_pairs()
         if problems:
             raise InvalidConfigError("hbase:// store", problems)
 
@@ -114,6 +107,43 @@ class HBaseConfig(StorageConfig):
         """``name`` in the namespace of this store."""
         return name if self.namespace is None else f"{self.namespace}:{name}"
 
+    def _wrong_types(self) -> dict[str, str]:
+        """By name, what is wrong with settings of another Python type than theirs."""
+        wrong = {}
+        for name, hint in get_type_hints(HBaseConfig).items():
+            value, kinds = getattr(self, name), get_args(hint) or (hint,)
+            fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
+            # To Python a bool is a whole number.
+            if not fits or (isinstance(value, bool) and bool not in kinds):
+                wrong[name] = f"{name} is {value!r}, and must be {_KINDS[kinds[0]]}"
+        return wrong
+
+    def _bad_values(self, wrong: Container[str]) -> list[str]:
+        """What is wrong with single settings, those of a ``wrong`` type left out."""
+        values = {a.name: getattr(self, a.name) for a in HBaseConfig.__attrs_attrs__ if a.name not in wrong}
+        values = {name: value for name, value in values.items() if value is not None}
+        problems = self._bad_hosts() if "hosts" in values else []
+        for name in ("table", "farm"):
+            try:
+                if name in values:
+                    check_table_part(name, values[name])
+            except InvalidArgumentError as error:
+                problems.append(error.message)
+        if "namespace" in values and not _NAMESPACE.fullmatch(values["namespace"]):
+            problems.append(
+                f"namespace is {self.namespace!r}, allowed are 1 to 100 characters of ASCII letters, digits and '_'"
+            )
+        for name, (low, high) in _WHOLE.items():
+            if name in values and not low <= values[name] <= high:
+                problems.append(f"{name} is {values[name]!r}, allowed are whole numbers from {low} to {high}")
+        for name, high in _SECONDS.items():
+            if name in values and not 0 < values[name] <= high:
+                problems.append(f"{name} is {values[name]!r}, allowed are seconds above 0 up to {high}")
+        for name, allowed in _CHOICES.items():
+            if name in values and values[name] not in allowed:
+                problems.append(f"{name} is {values[name]!r}, allowed are {', '.join(allowed)}")
+        return problems
+
     def _bad_hosts(self) -> list[str]:
         problems = []
         for text in self.hosts.split(","):
@@ -124,29 +154,18 @@ class HBaseConfig(StorageConfig):
                 problems.append(f"host {text!r} has port {match[3]}, allowed are 1 to 65535")
         return problems
 
-    def _bad_names(self) -> list[str]:
+    def _bad_pairs(self) -> list[str]:
         problems = []
-        for what, value in (("table", self.table), ("farm", self.farm)):
-            try:
-                check_table_part(what, value)
-            except InvalidArgumentError as error:
-                problems.append(error.message)
-        if self.namespace is not None and not _NAMESPACE.fullmatch(self.namespace):
-            problems.append(
-                f"namespace is {self.namespace!r}, allowed are 1 to 100 characters of ASCII letters, digits and '_'"
-            )
-        return problems
-
-    def _bad_numbers(self) -> list[str]:
-        whole = {"port": (1, 65_535), "pool_size": (1, 1_000), "attempts": (1, 100), "splits": (0, 256)}
-        problems = [
-            f"{name} is {getattr(self, name)!r}, allowed are whole numbers from {low} to {high}"
-            for name, (low, high) in whole.items()
-            if type(getattr(self, name)) is not int or not low <= getattr(self, name) <= high
-        ]
-        for name, high in (("timeout", 3_600), ("pool_wait", 3_600), ("backoff", 60)):
-            if not 0 < getattr(self, name) <= high:
-                problems.append(f"{name} is {getattr(self, name)!r}, allowed are seconds above 0 up to {high}")
+        if self.principal is not None and not self.kerberos:
+            problems.append("principal is given without kerberos=true")
+        if (self.keytab is None) != (self.principal is None):
+            problems.append("principal and keytab belong together: give both, or neither to use the tickets there are")
+        if self.kerberos and self.transport == "http":
+            problems.append("kerberos over transport http is not supported: use a server with transport buffered")
+        if not self.tls and (self.tls_ca, self.tls_cert, self.tls_key) != (None, None, None):
+            problems.append("tls_ca, tls_cert or tls_key is given without tls=true")
+        if self.tls_key is not None and self.tls_cert is None:
+            problems.append("tls_key is given without tls_cert")
         return problems
 
 
@@ -173,16 +192,19 @@ def settings_from_url(url: StoreUrl) -> Mapping[str, object]:
         problems.append(f"the path is {url.path!r}, which has more in it than one table")
     elif not table:
         problems.append("it has no table: write hbase://host:9090/table")
-    problems += [
-        f"{name} is no option: it is written before the '?'" for name in ("hosts", "table") if name in url.options
-    ]
-    unknown = sorted(set(url.options) - {a.name for a in HBaseConfig.__attrs_attrs__})
-    if problems and not unknown:
+    options = sorted({a.name for a in HBaseConfig.__attrs_attrs__} - _BEFORE_OPTIONS)
+    for name in sorted(set(url.options) - set(options)):
+        if name in _BEFORE_OPTIONS:
+            problems.append(f"{name} is no option: it is written before the '?'")
+        else:
+            problems.append(f"{name!r} is not a setting, allowed are {', '.join(options)}")
+    if problems:
         raise InvalidConfigError("hbase:// URL", problems)
-    hosts = ",".join(_text(host, port) for host, port in url.hosts)
+    hosts = ",".join(host_text(host, port) for host, port in url.hosts)
     return {**url.options, "hosts": hosts, "table": table}
 
 
-def _text(host: str, port: int | None) -> str:
+def host_text(host: str, port: int | None) -> str:
+    """A host and its port as URLs have them, ``host:port`` or ``[IPv6]:port``."""
     host = f"[{host}]" if ":" in host else host
     return host if port is None else f"{host}:{port}"

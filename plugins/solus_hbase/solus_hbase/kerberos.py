@@ -7,6 +7,7 @@ layers and we choose "none" (HBase's ``qop=auth``). Tickets from a keytab are ta
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 import time
 from typing import Any, Final, final
@@ -47,6 +48,7 @@ class Tickets:
         self._principal = config.principal
         self._keytab = config.keytab
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self._held: Any = None
         self._ends = 0.0
 
@@ -54,6 +56,10 @@ class Tickets:
         """Credentials that are valid for a while yet; None for those of the process."""
         if self._keytab is None:
             return None
+        if self._pid != os.getpid():
+            # Forked: a thread of the parent may have held the lock, for as long as a login takes.
+            self._lock = threading.Lock()
+            self._pid = os.getpid()
         with self._lock:
             if self._held is None or time.monotonic() > self._ends - _RENEW_BEFORE:
                 self._held = self._login()

@@ -25,6 +25,9 @@ class Connection(Protocol):
     def close(self) -> None:
         """Hang up."""
 
+    def shun(self) -> None:
+        """Have the next connections go elsewhere for a while, if there is an elsewhere: no answer came in time."""
+
     def abandon(self) -> None:
         """Release the connection in a forked child without hanging up: it is the parent's."""
 

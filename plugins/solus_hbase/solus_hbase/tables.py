@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from solus_core.errors import ErrorCode, StoreError
 from solus_hbase.config import HBaseConfig
 from solus_hbase.gateway.base import Gateway
 from solus_hbase.layout import split_keys
+
+T = TypeVar("T")
 
 _PATIENCE: Final = 60.0
 """Seconds that a table may take until it can be used: somebody else may just be creating it."""
@@ -24,8 +27,7 @@ def ensure_table(gateway: Gateway, config: HBaseConfig, table: str, family: byte
     try:
         families = gateway.families(table)
         if families is None:
-            _create(gateway, config, table, family)
-            families = gateway.families(table)
+            families = _create(gateway, config, table, family)
         if families is not None and family in families:
             _wait(gateway, table)
             return
@@ -41,21 +43,37 @@ def ensure_table(gateway: Gateway, config: HBaseConfig, table: str, family: byte
     )
 
 
-def _create(gateway: Gateway, config: HBaseConfig, table: str, family: bytes) -> None:
+def _create(gateway: Gateway, config: HBaseConfig, table: str, family: bytes) -> frozenset[bytes] | None:
+    """Create the table; answers its families."""
+    until = time.monotonic() + _PATIENCE
     try:
         gateway.create_table(table, family, config.compression, split_keys(config.splits))
-    except StoreError:
-        # Somebody else may have been first, or the server slower than our patience with one call.
-        if gateway.families(table) is None:
-            raise
+    except StoreError as error:
+        # Somebody else may have been first, or the server slower than our patience with one call: it goes on then.
+        while (found := _asked(lambda: gateway.families(table), until)) is None:
+            if not error.in_doubt or time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE)
+        return found
+    return gateway.families(table)
 
 
 def _wait(gateway: Gateway, table: str) -> None:
     until = time.monotonic() + _PATIENCE
-    while not gateway.available(table):
+    while not _asked(lambda: gateway.available(table), until):
         if time.monotonic() > until:
             raise StoreError(ErrorCode.TABLE_CREATION_ERROR, f"it exists, but could not be used for {_PATIENCE:g} s")
         time.sleep(_PAUSE)
+
+
+def _asked(question: Callable[[], T], until: float) -> T:
+    """The answer; asked again where none comes in time, as a server that creates a table is slow with all else."""
+    while True:
+        try:
+            return question()
+        except StoreError as error:
+            if not isinstance(error.__cause__, TimeoutError) or time.monotonic() > until:
+                raise
 
 
 def _names(families: frozenset[bytes]) -> str:

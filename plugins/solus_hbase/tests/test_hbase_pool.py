@@ -19,12 +19,16 @@ class Line:
     def __init__(self) -> None:
         self.state = "open"
         self.dead = False
+        self.shunned = False
 
     def is_dead(self) -> bool:
         return self.dead
 
     def close(self) -> None:
         self.state = "closed"
+
+    def shun(self) -> None:
+        self.shunned = True
 
     def abandon(self) -> None:
         self.state = "abandoned"
@@ -145,7 +149,7 @@ def test_a_forked_child_leaves_the_parents_connections_alone(board: Switchboard)
 
 
 class DriverError(Exception):
-    """``kind``: curable, lost (no answer came), or refused."""
+    """``kind``: curable, lost (no answer came), late (nor in time), or refused."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -157,9 +161,10 @@ def judge(error: Exception) -> Verdict | None:
         return None
     return Verdict(
         f"it is {error.kind}",
-        broken=error.kind == "lost",
+        broken=error.kind in ("lost", "late"),
         curable=error.kind != "refused",
         refused=error.kind == "refused",
+        late=error.kind == "late",
     )
 
 
@@ -185,6 +190,12 @@ def test_a_broken_connection_is_replaced_silently(board: Switchboard) -> None:
     """Row 1"""
     assert caller(board).read("get", answering("lost", True))
     assert [line.state for line in board.lines] == ["closed", "open"]
+
+
+def test_where_no_answer_comes_in_time_the_next_call_goes_elsewhere(board: Switchboard) -> None:
+    """R23"""
+    assert caller(board).read("get", answering("lost", "late", True))
+    assert [line.shunned for line in board.lines] == [False, True, False]
 
 
 def test_tries_are_bounded(board: Switchboard) -> None:
@@ -214,6 +225,16 @@ def test_a_failed_write_may_have_been_applied(board: Switchboard) -> None:
     with pytest.raises(StoreError) as caught:
         caller(board).write("put", answering("lost", "lost", "refused"))
     assert caught.value.in_doubt
+
+
+@pytest.mark.parametrize(("outcome", "in_doubt"), [("lost", True), ("curable", True), ("refused", False)])
+def test_a_call_that_is_made_once(board: Switchboard, outcome: str, in_doubt: bool) -> None:
+    """R23"""
+    assert caller(board).once("create", answering(True))
+    with pytest.raises(StoreError, match=f"create: it is {outcome}") as caught:
+        caller(board).once("create", answering(outcome, True))
+    assert caught.value.in_doubt is in_doubt
+    assert isinstance(caught.value.__cause__, DriverError)
 
 
 def test_errors_of_ours_are_not_taken_for_the_drivers(board: Switchboard) -> None:

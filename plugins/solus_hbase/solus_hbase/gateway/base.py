@@ -15,8 +15,9 @@ Pairs = Sequence[tuple[bytes, bytes]]
 class Gateway(Protocol):
     """A Thrift server of HBase. Every method may be called by many threads at once.
 
-    Failures are ``StoreError`` with the code ``HBASE_ERROR``, the first line of the server's message and the
-    driver's error as cause; they come after the retries that could cure them. Tables are full names
+    Failures are ``StoreError`` with the code ``HBASE_ERROR``, the first line of the server's message (and where it
+    announces a list of errors, the last one) and the driver's error as cause; they come after the retries that
+    could cure them. Tables are full names
     (``namespace:table``), timestamps and TTLs (counted from the cell's timestamp) are milliseconds, None where
     the server's default is meant. Each method but ``scan`` is one call to the server when all goes well.
     """

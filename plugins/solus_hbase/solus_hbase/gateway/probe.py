@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 from thriftpy2.thrift import TApplicationException
+from thriftpy2.transport import TTransportException
 
 from solus_core.errors import ErrorCode, StoreError
 from solus_hbase.config import HBaseConfig
 from solus_hbase.gateway.base import Gateway
 from solus_hbase.gateway.thrift2 import IDL, Thrift2Gateway
-from solus_hbase.gateway.wire import OpenProtocol, Wire, reason
+from solus_hbase.gateway.wire import UNREACHABLE, Address, OpenProtocol, Wire, reason, where, why_not
 
 
 def open_gateway(config: HBaseConfig, open_protocol: OpenProtocol | None = None) -> Gateway:
-    """The gateway that ``config`` asks for, after one call to a server.
+    """The gateway that ``config`` asks for, after one call to the first server that answers it.
 
-    Raises ``StoreError`` if that call fails, or if another interface answers than the one asked for.
+    Raises ``StoreError`` if none does, or if another interface answers than the one asked for.
     """
     wire = Wire(config, open_protocol)
     found = _ask(wire, config)
@@ -40,22 +41,61 @@ def open_gateway(config: HBaseConfig, open_protocol: OpenProtocol | None = None)
     return Thrift1Gateway(wire, config)
 
 
+@final
+class _StrangeError(Exception):
+    """Somebody listens there, and what comes is no answer; the cause says what."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
 def _ask(wire: Wire, config: HBaseConfig) -> str | None:
-    connection = wire.open(IDL.THBaseService)
+    unreachable, strange = [], []
+    cause: Exception | None = None
+    for address in wire.in_turn():
+        try:
+            return _kind(wire, address)
+        except UNREACHABLE as error:
+            unreachable.append(f"{where(address)} ({why_not(error)})")
+            cause = error
+        except _StrangeError as error:
+            strange.append(f"{where(address)} ({reason(error.cause)})")
+            cause = error.cause
+        wire.shun(address)
+    said = [f"no Thrift server of HBase can be reached: {', '.join(unreachable)}"] if unreachable else []
+    if strange:
+        said.append(_advice(config, ", ".join(strange)))
+    raise StoreError(ErrorCode.HBASE_ERROR, "; ".join(said)) from cause
+
+
+def _kind(wire: Wire, address: Address) -> str | None:
+    """What answers there. Fails with one of ``UNREACHABLE``, or with :class:`_StrangeError`."""
+    try:
+        return _answer(wire, address)
+    except _StrangeError as error:
+        if not isinstance(error.cause, (EOFError, TTransportException)):
+            raise
+    # Hung up: by a server that can't read us, which does so again, or by one that just ended, which can't.
+    return _answer(wire, address)
+
+
+def _answer(wire: Wire, address: Address) -> str | None:
+    connection = wire.connect(IDL.THBaseService, address)
     try:
         answer: Any = connection.client.getThriftServerType()
-    except TApplicationException as error:
-        if error.type == TApplicationException.UNKNOWN_METHOD:
-            return None
-        raise StoreError(ErrorCode.HBASE_ERROR, _advice(config, connection.address, error)) from error
+    except ConnectionError:
+        raise  # no server of HBase resets a connection because of what it can't read
     except Exception as error:  # a server that speaks otherwise can make the reader fail anyhow
-        raise StoreError(ErrorCode.HBASE_ERROR, _advice(config, connection.address, error)) from error
+        if isinstance(error, TApplicationException) and error.type == TApplicationException.UNKNOWN_METHOD:
+            return None
+        raise _StrangeError(error) from error
     finally:
         connection.close()
     return {IDL.TThriftServerType.ONE: "thrift1", IDL.TThriftServerType.TWO: "thrift2"}.get(answer)
 
 
-def _advice(config: HBaseConfig, address: str, error: Exception) -> str:
+def _advice(config: HBaseConfig, strange: str) -> str:
     used = f"transport={config.transport} and protocol={config.protocol}"
     others = [
         f"transport={transport}&protocol={protocol}"
@@ -64,7 +104,7 @@ def _advice(config: HBaseConfig, address: str, error: Exception) -> str:
         if (transport, protocol) != (config.transport, config.protocol)
     ]
     return (
-        f"what listens at {address or 'the given connection'} does not answer with {used} ({reason(error)}): "
+        f"what listens at {strange} does not answer with {used}: "
         f"it may have been started another way, try {', '.join(others)} "
         "(-f and the nonblocking servers are framed, -c is compact)"
         + ("" if config.kerberos else ", or kerberos=true")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import select
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 from thriftpy2.protocol import TCompactProtocol, TCyBinaryProtocol
 from thriftpy2.protocol.exc import TProtocolException
@@ -24,7 +26,7 @@ from thriftpy2.transport import (
 )
 
 from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
-from solus_hbase.config import HBaseConfig
+from solus_hbase.config import HBaseConfig, host_text
 from solus_hbase.gateway.http import HttpTransport
 from solus_hbase.kerberos import Tickets, sasl_transport
 from solus_hbase.retry import Verdict
@@ -37,23 +39,40 @@ _FRAMED: Final[Any] = TFramedTransport
 _SOCKET: Final[Any] = TSocket
 
 _SHUNNED_FOR: Final = 30.0
-"""Seconds during which a host that could not be reached is tried last."""
+"""Seconds during which a host that could not be reached, or gave no answer in time, is tried last."""
 
 _HOPELESS: Final = ("TableNotFound", "NoSuchColumnFamily", "DoNotRetry", "AccessDenied", "FailedSanityCheck")
 
 OpenProtocol = Callable[[], Any]
 """Opens a connection: a thriftpy2 protocol object, ready for calls."""
 
+Address: TypeAlias = "tuple[str, int] | None"
+"""A host and its port; None where the user's ``OpenProtocol`` knows where to."""
+
+UNREACHABLE: Final = (OSError, EOFError, TTransportException)
+"""Errors of opening a connection that mean: try another host."""
+
+# How a line of Java names an error: the class with its packages, then what it says.
+_NAMED: Final = re.compile(r"(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\b.*")
+
 
 @final
 class WireConnection:
     """One open connection; ``client`` makes the calls of ``service``."""
 
-    __slots__ = ("_poll", "_protocol", "_sock", "address", "client")
+    __slots__ = ("_poll", "_protocol", "_shun", "_sock", "address", "client")
 
-    def __init__(self, service: Any, protocol: Any, sock: socket.socket | None = None, address: str = "") -> None:
+    def __init__(
+        self,
+        service: Any,
+        protocol: Any,
+        sock: socket.socket | None = None,
+        address: Address = None,
+        shun: Callable[[], None] | None = None,
+    ) -> None:
         self.client = TClient(service, protocol)
         self.address = address
+        self._shun = shun
         self._protocol = protocol
         self._sock = sock
         self._poll = None
@@ -72,6 +91,10 @@ class WireConnection:
         with contextlib.suppress(Exception):  # nobody is left who could be told
             self._protocol.trans.close()
 
+    def shun(self) -> None:
+        if self._shun is not None:
+            self._shun()
+
     def abandon(self) -> None:
         if self._sock is not None:
             self._sock.close()  # only our descriptor: TSocket.close would shut down the parent's connection too
@@ -81,15 +104,21 @@ class WireConnection:
 class Wire:
     """Opens connections to the hosts of ``config``, or by ``open_protocol`` where the user brings them.
 
-    Hosts take turns; one that can't be reached is passed over, and tried last for a while.
+    Hosts take turns; one that can't be reached, or gives no answer in time, is tried last for a while.
     """
 
-    def __init__(self, config: HBaseConfig, open_protocol: OpenProtocol | None = None) -> None:
+    def __init__(
+        self,
+        config: HBaseConfig,
+        open_protocol: OpenProtocol | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._config = config
         self._open_protocol = open_protocol
         self._turn = itertools.count()
-        self._lock = threading.Lock()
-        self._shunned: dict[tuple[str, int], float] = {}
+        self._clock = clock
+        # Until when. Without a lock, which a forked child could find held: each use is one step of the interpreter.
+        self._shunned: dict[Address, float] = {}
         self._tls = _tls_context(config) if config.tls else None
         self.tickets = Tickets(config) if config.kerberos else None
 
@@ -98,43 +127,49 @@ class Wire:
 
         Raises ``StoreError`` that says of each host why not, with the last error as cause.
         """
-        if self._open_protocol is not None:
-            try:
-                return WireConnection(service, self._open_protocol())
-            except (OSError, TTransportException) as error:
-                raise StoreError(
-                    ErrorCode.HBASE_ERROR, f"the connection could not be opened: {reason(error)}"
-                ) from error
         failed = []
         cause: Exception | None = None
-        for host, port in self._in_turn():
+        for address in self.in_turn():
             try:
-                connection = self._connect(service, host, port)
-            except (OSError, EOFError, TTransportException) as error:
-                failed.append(f"{host}:{port} ({_why_not(error)})")
+                return self.connect(service, address)
+            except UNREACHABLE as error:
+                failed.append(f"{where(address)} ({why_not(error)})")
                 cause = error
-                with self._lock:
-                    self._shunned[host, port] = time.monotonic() + _SHUNNED_FOR
-            else:
-                with self._lock:
-                    self._shunned.pop((host, port), None)
-                return connection
         raise StoreError(
             ErrorCode.HBASE_ERROR, f"no Thrift server of HBase can be reached: {', '.join(failed)}"
         ) from cause
 
-    def _in_turn(self) -> list[tuple[str, int]]:
+    def in_turn(self) -> list[Address]:
+        """All addresses in the order in which to try them: another first one each time, and shunned ones last."""
+        if self._open_protocol is not None:
+            return [None]
         addresses = self._config.addresses
         first = next(self._turn) % len(addresses)
-        now = time.monotonic()
-        with self._lock:
-            return sorted(
-                addresses[first:] + addresses[:first], key=lambda address: self._shunned.get(address, 0.0) > now
-            )
+        now = self._clock()
+
+        def shunned_until(address: Address) -> float:
+            until = self._shunned.get(address, now)
+            return until if until > now else 0.0
+
+        return sorted(addresses[first:] + addresses[:first], key=shunned_until)
+
+    def connect(self, service: Any, address: Address) -> WireConnection:
+        """A connection to ``address``. Fails with one of :data:`UNREACHABLE`, and the address is shunned then."""
+        try:
+            if address is None:
+                assert self._open_protocol is not None
+                return WireConnection(service, self._open_protocol())
+            return self._connect(service, *address)
+        except UNREACHABLE:
+            self.shun(address)
+            raise
+
+    def shun(self, address: Address) -> None:
+        """Try ``address`` last for a while."""
+        self._shunned[address] = self._clock() + _SHUNNED_FOR
 
     def _connect(self, service: Any, host: str, port: int) -> WireConnection:
         config = self._config
-        address = f"{host}:{port}"
         sock = socket.create_connection((host, port), config.timeout)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -148,7 +183,8 @@ class Wire:
                 transport = _FRAMED(transport)
             else:
                 transport = _BUFFERED(transport)
-            return WireConnection(service, self._protocol(transport), sock, address)
+            address = (host, port)
+            return WireConnection(service, self._protocol(transport), sock, address, partial(self.shun, address))
         except BaseException:
             sock.close()
             raise
@@ -157,7 +193,13 @@ class Wire:
         return (_COMPACT if self._config.protocol == "compact" else _BINARY)(transport)
 
 
-def _why_not(error: Exception) -> str:
+def where(address: Address) -> str:
+    """An address, for people."""
+    return "the given connection" if address is None else host_text(*address)
+
+
+def why_not(error: Exception) -> str:
+    """Why a host can't be reached, for people."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}; tls_ca names the file of those to trust"
     if isinstance(error, ssl.SSLError):
@@ -166,13 +208,28 @@ def _why_not(error: Exception) -> str:
 
 
 def _tls_context(config: HBaseConfig) -> ssl.SSLContext:
+    files = {name: getattr(config, name) for name in ("tls_ca", "tls_cert", "tls_key") if getattr(config, name)}
+    problems = [problem for name, path in files.items() for problem in _unreadable(name, path)]
+    if problems:
+        raise InvalidConfigError("hbase:// store", problems)
+    doing = f"tls_ca {config.tls_ca!r}"
     try:
         context = ssl.create_default_context(cafile=config.tls_ca)
+        doing = " with ".join(f"{name} {files[name]!r}" for name in ("tls_cert", "tls_key") if name in files)
         if config.tls_cert is not None:
             context.load_cert_chain(config.tls_cert, config.tls_key)
     except OSError as error:
-        raise InvalidConfigError("hbase:// store", [f"tls_ca, tls_cert or tls_key can't be used: {error}"]) from error
+        raise InvalidConfigError("hbase:// store", [f"{doing} can't be used: {error}"]) from error
     return context
+
+
+def _unreadable(name: str, path: str) -> list[str]:
+    """OpenSSL does not say which of its files it can't read."""
+    try:
+        Path(path).open("rb").close()
+    except OSError as error:
+        return [f"{name} {path!r} can't be read: {error.strerror}"]
+    return []
 
 
 def lost(error: Exception) -> Verdict | None:
@@ -181,7 +238,13 @@ def lost(error: Exception) -> Verdict | None:
         # The server could not read the call or failed in handling it; the stream may be out of step.
         return Verdict(reason(error), broken=True, curable=False, refused=False)
     if isinstance(error, (OSError, EOFError, TTransportException, TProtocolException)):
-        return Verdict(f"the connection was lost: {reason(error)}", broken=True, curable=True, refused=False)
+        return Verdict(
+            f"the connection was lost: {reason(error)}",
+            broken=True,
+            curable=True,
+            refused=False,
+            late=isinstance(error, TimeoutError),
+        )
     return None
 
 
@@ -192,11 +255,19 @@ def hopeless(error: Exception) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """What an error says, in one line: messages of a server may be bytes, with the stack of its language."""
+    """What an error says, in one line: messages of a server may be bytes, with the stack of its language.
+
+    Where the first line is but the heading of a list of errors, the last one that is named comes after it.
+    """
     if isinstance(error, TimeoutError):
         return "no answer in time"
     lines = _text(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    if not lines[0].endswith(":"):
+        return lines[0]
+    named = [_NAMED.search(line) for line in lines[1:] if not line.lstrip().startswith("at ")]
+    return " ".join([lines[0], *(found[0] for found in named[::-1] if found)][:2])
 
 
 def _text(error: BaseException) -> str:

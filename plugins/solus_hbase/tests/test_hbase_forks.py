@@ -1,0 +1,78 @@
+"""Forks at the worst moment, where a thread of the parent holds a lock: in the child it is held for ever (R24)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+
+from solus_hbase import HBaseConfig
+from solus_hbase import workers as module
+from solus_hbase.kerberos import Tickets
+from solus_hbase.workers import Workers
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python 3.12, where threads run
+
+
+def test_while_a_batch_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R24"""
+    began, forked = threading.Event(), threading.Event()
+
+    def slow_executor(size: int, thread_name_prefix: str) -> ThreadPoolExecutor:
+        began.set()
+        assert forked.wait(60)
+        return ThreadPoolExecutor(size, thread_name_prefix)
+
+    monkeypatch.setattr(module, "ThreadPoolExecutor", slow_executor)
+    workers, done = Workers(2), [0]
+    work = [lambda: done.append(1)] * 10
+    batch = threading.Thread(target=workers.run, args=(work,))
+    batch.start()
+    assert began.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a child that waits for a lock
+        forked.set()
+        workers.run(work)
+        os._exit(0 if done == [0] + [1] * 10 else 1)
+    forked.set()
+    assert os.waitpid(child, 0)[1] == 0
+    batch.join(60)
+    assert done == [0] + [1] * 10
+    workers.close()
+
+
+def test_while_a_ticket_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R24"""
+    began, forked = threading.Event(), threading.Event()
+
+    def log_in(**_: object) -> SimpleNamespace:
+        began.set()
+        assert forked.wait(60)
+        return SimpleNamespace(lifetime=3_600)
+
+    gssapi = SimpleNamespace(
+        Name=lambda *_: "shop",
+        NameType=SimpleNamespace(kerberos_principal="principal"),
+        Credentials=log_in,
+        exceptions=SimpleNamespace(GSSError=OSError),
+    )
+    monkeypatch.setitem(sys.modules, "gssapi", gssapi)
+    tickets = Tickets(HBaseConfig(hosts="h", table="t", kerberos=True, principal="shop", keytab="/keytab"))
+    renewal = threading.Thread(target=tickets.current)
+    renewal.start()
+    assert began.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a child that waits for a lock
+        forked.set()
+        os._exit(0 if tickets.current().lifetime == 3_600 else 1)
+    forked.set()
+    assert os.waitpid(child, 0)[1] == 0
+    renewal.join(60)
+    assert tickets.current() is tickets.current()
