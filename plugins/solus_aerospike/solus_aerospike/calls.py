@@ -1,0 +1,247 @@
+"""The calls on data records, single and in batches: what is sent, and what the driver's answers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Final, TypeVar, final
+
+from aerospike import exception
+from aerospike_helpers.batch.records import (  # type: ignore[import-untyped]  # it has no types
+    BatchRecords,
+    Read,
+    Write,
+)
+from aerospike_helpers.operations.expression_operations import (  # type: ignore[import-untyped]  # it has no types
+    expression_read,
+)
+
+from solus_aerospike.batches import Item, Progress
+from solus_aerospike.context import AerospikeContext
+from solus_aerospike.places import Key, Place
+from solus_aerospike.retry import NOT_FOUND, is_curable, tried_again
+from solus_core.errors import ErrorCode, StoreError
+
+_ABSENT: Final = "absent"
+_ANY_ERROR: Final = 1
+_NO_NODE: Final = -8
+_NO_ANSWER: Final = -15
+
+_TURNS: Final = 20
+"""Times that a record's TTL may have been on the other side of ours, before we stop trying."""
+
+_WHOLE_RECORDS: Final = 20
+"""Read in one call: a record has half a MB at most."""
+
+T = TypeVar("T")
+Farms = tuple[str, ...]
+
+
+@final
+class Calls:
+    """Makes the calls on behalf of a store. ``farms``: whose data count; ``positions``: distinct ones."""
+
+    __slots__ = ("_caller", "_context", "_policy")
+
+    def __init__(self, context: AerospikeContext) -> None:
+        self._context = context
+        self._caller = context.caller
+        self._policy = context.policy()
+
+    def absent(self, place: Place, farms: Farms, shard: int, positions: Collection[int], now: int) -> bool:
+        key = place.key(shard)
+        operations = [expression_read(_ABSENT, place.layout.absent(farms, positions, now))]
+        try:
+            return self._caller.read(
+                place.looking, lambda: bool(self._operate(key, operations, self._policy)[2][_ABSENT])
+            )
+        except exception.RecordNotFound:
+            return True
+
+    def add(self, place: Place, shard: int, positions: Collection[int], expires_at: int) -> None:
+        key, operations = place.key(shard), place.layout.writes(positions, expires_at)
+
+        def call() -> None:
+            self._in_turn(place, lambda policy: self._operate(key, operations, policy))
+
+        self._caller.write(place.adding, call)
+
+    def add_if_absent(
+        self, place: Place, farms: Farms, shard: int, positions: Collection[int], now: int, expires_at: int
+    ) -> bool:
+        key = place.key(shard)
+        operations, guard = place.layout.guarded(farms, positions, now, expires_at)
+
+        def try_with(policy: dict[str, Any]) -> bool:
+            try:
+                self._operate(key, operations, policy | guard)
+            except exception.AerospikeError as error:
+                if error.args[0] != place.layout.PRESENT:
+                    raise
+                return False
+            return True
+
+        return self._caller.check_and_write(place.adding, lambda: self._in_turn(place, try_with))
+
+    def absent_of(self, place: Place, farms: Farms, chunk: list[Item], now: int, progress: Progress) -> None:
+        """Answer all rows of the chunk."""
+
+        def record(item: Item) -> Any:
+            expression = place.layout.absent(farms, item.positions, now)
+            return Read(place.key(item.shard), [expression_read(_ABSENT, expression)])
+
+        def answered(item: Item, told: Any) -> None:
+            progress.answer(item.rows, told.result == NOT_FOUND or bool(told.record[2][_ABSENT]))
+
+        self._batch(place.looking, chunk, record, answered, {NOT_FOUND})
+
+    def add_all(self, place: Place, chunk: list[Item], expires_at: int, progress: Progress) -> None:
+        def record(item: Item) -> Any:
+            operations = place.layout.writes(item.positions, expires_at)
+            return Write(place.key(item.shard), operations, policy=place.policies[item.turn])
+
+        def answered(item: Item, _: Any) -> None:
+            progress.finish(item.rows)
+
+        self._batch(place.adding, chunk, record, answered, place.other_turn, place)
+
+    def add_absent(
+        self, place: Place, farms: Farms, chunk: list[Item], now: int, expires_at: int, progress: Progress
+    ) -> None:
+        def record(item: Item) -> Any:
+            operations, guard = place.layout.guarded(farms, item.positions, now, expires_at)
+            return Write(place.key(item.shard), operations, policy=place.policies[item.turn] | guard)
+
+        def answered(item: Item, told: Any) -> None:
+            if told.result == 0:
+                progress.finish(item.rows)
+                progress.answer(item.rows[:1], True)
+            elif item.doubt is None:
+                progress.finish(item.rows)
+            else:
+                item.fail(StoreError(item.doubt.code, tried_again(place.adding, item.doubt.message), in_doubt=True))
+
+        self._batch(place.adding, chunk, record, answered, {*place.other_turn, place.layout.PRESENT}, place)
+
+    def live(self, place: Place, farms: Farms, shards: list[int], now: int) -> list[int]:
+        """When each live position of these shards expires."""
+        found: list[int] = []
+
+        def record(item: Item) -> Any:
+            return Read(place.key(item.shard), None, read_all_bins=True)
+
+        def answered(_: Item, told: Any) -> None:
+            if told.result != NOT_FOUND:
+                found.extend(place.layout.live(farms, told.record[2], now))
+
+        items = [Item(shard, frozenset(), i) for i, shard in enumerate(shards)]
+        for first in range(0, len(items), _WHOLE_RECORDS):
+            part = items[first : first + _WHOLE_RECORDS]
+            self._batch(f"counting in {place.deduper.name!r}", part, record, answered, {NOT_FOUND})
+        return found
+
+    def _operate(self, key: Key, operations: list[Any], policy: dict[str, Any]) -> Any:
+        return self._context.client.operate(key, operations, policy=policy)
+
+    def _in_turn(self, place: Place, write: Callable[[dict[str, Any]], T]) -> T:
+        """The answer of a write with the policy that fits the record's TTL (see ``Place``)."""
+        if len(place.policies) == 1:
+            return write(place.policies[0])
+        for i in range(_TURNS):
+            turn = (place.turn + i) % 2
+            try:
+                answer = write(place.policies[turn])
+            except (exception.FilteredOut, exception.RecordNotFound):
+                continue
+            place.turn = turn
+            return answer
+        raise _overtaken(place.adding)
+
+    def _batch(
+        self,
+        what: str,
+        chunk: list[Item],
+        record: Callable[[Item], Any],
+        answered: Callable[[Item, Any], None],
+        answers: Collection[int],
+        place: Place | None = None,
+    ) -> None:
+        """Ask for the record of each item, again where that can help; raise if one is left without an answer.
+
+        ``answers``: codes of records that are no failure, beside 0. ``place``: of a write.
+        """
+        pending = chunk
+        for item in chunk:
+            item.turn = 0 if place is None else place.turn
+
+        def step() -> bool:
+            nonlocal pending
+            pending = self._round(what, pending, record, answered, answers, place)
+            return not pending
+
+        self._caller.rounds(step)
+        failure = next((item.failure for item in chunk if item.failure is not None), None)
+        if failure is not None:
+            raise failure
+
+    def _round(
+        self,
+        what: str,
+        asked: list[Item],
+        record: Callable[[Item], Any],
+        answered: Callable[[Item, Any], None],
+        answers: Collection[int],
+        place: Place | None,
+    ) -> list[Item]:
+        """Those that are worth another round."""
+        again = []
+        for _ in range(_TURNS):
+            turned = []
+            told_of = self._send(what, [record(item) for item in asked], answers)
+            for item, told in zip(asked, told_of, strict=True):
+                if isinstance(told, StoreError):
+                    item.fail(told)
+                    if is_curable(told):
+                        again.append(item)
+                elif place is not None and told.result in place.other_turn:
+                    item.turn = 1 - item.turn
+                    turned.append(item)
+                else:
+                    item.failure = None
+                    answered(item, told)
+            asked = turned
+            if not asked:
+                break
+        for item in asked:
+            item.fail(_overtaken(what))
+        return again
+
+    def _send(self, what: str, asked: list[Any], answers: Collection[int]) -> list[Any]:
+        """What became of each record: itself if it was answered, or how it failed.
+
+        The call does not raise for what the server or the network do.
+        """
+        batch = BatchRecords(asked)
+        try:
+            self._context.client.batch_write(batch, self._policy)
+        except exception.AerospikeError as error:
+            return [self._caller.failure(what, error)] * len(asked)
+        return [one if _is_answered(one, answers) else self._unanswered(what, batch.result, one) for one in asked]
+
+    def _unanswered(self, what: str, of_all: int, one: Any) -> StoreError:
+        """How the record failed, in a batch whose result is ``of_all``."""
+        code = one.result or of_all or _NO_ANSWER
+        message = getattr(one, "message", None)
+        if one.result == 0 and of_all == _ANY_ERROR:
+            code, message = _NO_NODE, "no node can be reached"
+        return self._caller.failure(what, self._caller.error(code, message), in_doubt=one.in_doubt)
+
+
+def _is_answered(one: Any, answers: Collection[int]) -> bool:
+    # Without a node the client leaves the records at 0, as if all were well; a stored record's generation isn't 0.
+    return one.result in answers or (one.result == 0 and one.record is not None and one.record[1]["gen"] > 0)
+
+
+def _overtaken(what: str) -> StoreError:
+    return StoreError(
+        ErrorCode.AEROSPIKE_ERROR, f"{what}: others changed the record's TTL in between, {_TURNS} times over; try again"
+    )

@@ -1,0 +1,181 @@
+"""Positions in Aerospike: the view that one engine has of the data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, final
+
+import numpy as np
+
+from solus_aerospike.batches import Progress, chunks
+from solus_aerospike.config import BIN_BYTES, BINS, BINS_FARM_BYTES, MAP
+from solus_aerospike.context import AerospikeContext
+from solus_aerospike.farms import KnownFarms
+from solus_aerospike.layout import RECORD_TTL
+from solus_aerospike.namespaces import check_namespace
+from solus_aerospike.segments import longest_map_bin
+from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
+from solus_core.model import Atomicity, DeDuper, DeDuperConfig
+from solus_core.stores import Bools, Probes, StoreStats
+
+if TYPE_CHECKING:
+    from solus_aerospike.places import Place
+
+_SAMPLE_POSITIONS: Final = 200_000
+_SAMPLE_SHARDS: Final = 200
+_EXPIRIES: Final = 1_000
+
+_RECORD_BYTES: Final = 200
+"""Of a record without positions, at most."""
+
+_POSITION_BYTES: Final = {MAP: 12.1, BINS: 16.7}
+"""Of a record for each position in it, measured with 30,000."""
+
+
+@final
+class AerospikeDataStore:
+    """A ``DataStore`` and ``SingleProbeStore`` (see there) for one client id.
+
+    A single verb is one call to the server, and a batch is one for each thousand entities. ``add_if_absent`` checks
+    and adds under the lock of the record.
+    """
+
+    __slots__ = ("_calls", "_closed", "_context", "_farms", "_making", "_most_bytes", "_places")
+
+    def __init__(self, context: AerospikeContext, client_id: str) -> None:
+        from solus_aerospike.calls import Calls  # noqa: PLC0415  # no driver before a store is opened
+        from solus_aerospike.places import Places  # noqa: PLC0415  # as above
+
+        self._context = context
+        self._closed = False
+        self._most_bytes = check_namespace(context)
+        self._farms = KnownFarms(context, client_id)
+        self._calls = Calls(context)
+        self._making = Places(context, client_id)
+        # By name, with the record that was last asked for: the same record needs no new place.
+        self._places: dict[str, Place] = {}
+
+    @property
+    def atomicity(self) -> Atomicity:
+        return Atomicity.CLUSTER
+
+    @property
+    def layout(self) -> str:
+        return self._context.config.layout or MAP
+
+    def check_config(self, config: DeDuperConfig) -> None:
+        problems = []
+        if config.expiry_seconds > RECORD_TTL:
+            problems.append(
+                f"expiry_seconds is {config.expiry_seconds:,}, and Aerospike keeps a record for {RECORD_TTL:,} at most"
+            )
+        needed = _RECORD_BYTES + round(config.bits_per_shard * _POSITION_BYTES[self.layout])
+        if needed > self._most_bytes:
+            problems.append(
+                f"bits_per_shard is {config.bits_per_shard}, and a full shard takes {needed:,} bytes for each farm; "
+                f"namespace {self._context.config.namespace!r} has a max-record-size of {self._most_bytes:,}: "
+                "raise it, to 8M at most, or use fewer bits_per_shard"
+            )
+        problems += self._bad_farm(self.layout, config)
+        if problems:
+            raise InvalidConfigError("de-duper config for Aerospike", problems)
+
+    def absent(self, probes: Probes, now: int) -> Bools:
+        place = self._place(probes.deduper)
+        progress = Progress(len(probes))
+        for chunk in chunks(probes):
+            try:
+                self._calls.absent_of(place, self._farms.of(probes.deduper, now), chunk, now, progress)
+            except StoreError as error:
+                raise progress.failed(error, chunk) from error.__cause__
+        return progress.answers
+
+    def add(self, probes: Probes, now: int, expires_at: int) -> None:  # noqa: ARG002  # the larger expiry wins at any time
+        place = self._place(probes.deduper)
+        progress = Progress(len(probes))
+        for chunk in chunks(probes):
+            try:
+                self._calls.add_all(place, chunk, expires_at, progress)
+            except StoreError as error:
+                raise progress.failed(error, chunk) from error.__cause__
+
+    def add_if_absent(self, probes: Probes, now: int, expires_at: int) -> Bools:
+        place = self._place(probes.deduper)
+        progress = Progress(len(probes))
+        for chunk in chunks(probes):
+            try:
+                self._calls.add_absent(place, self._farms.of(probes.deduper, now), chunk, now, expires_at, progress)
+            except StoreError as error:
+                raise progress.failed(error, chunk) from error.__cause__
+        return progress.answers
+
+    def absent_one(self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int) -> bool:
+        place = self._place(deduper)
+        return self._calls.absent(place, self._farms.of(deduper, now), shard, frozenset(positions), now)
+
+    def add_one(
+        self,
+        deduper: DeDuper,
+        shard: int,
+        positions: Sequence[int],
+        now: int,  # noqa: ARG002  # as above
+        expires_at: int,
+    ) -> None:
+        self._calls.add(self._place(deduper), shard, frozenset(positions), expires_at)
+
+    def add_if_absent_one(
+        self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int, expires_at: int
+    ) -> bool:
+        place = self._place(deduper)
+        farms = self._farms.of(deduper, now)
+        return self._calls.add_if_absent(place, farms, shard, frozenset(positions), now, expires_at)
+
+    def stats(self, deduper: DeDuper, now: int) -> StoreStats:
+        """Counted in a random sample of up to 200 shards."""
+        place, config = self._place(deduper), deduper.config
+        farms = self._farms.of(deduper, now)
+        random = np.random.default_rng()
+        count = max(1, min(_SAMPLE_SHARDS, _SAMPLE_POSITIONS // config.bits_per_shard))
+        shards = random.choice(config.shards, count, replace=False).tolist()
+        expiries = np.array(self._calls.live(place, farms, shards, now), np.int64)
+        if (live := len(expiries)) > _EXPIRIES:
+            expiries = random.choice(expiries, _EXPIRIES, replace=False)
+        return StoreStats(
+            live=live,
+            seen=count * config.bits_per_shard,
+            total=config.shards * config.bits_per_shard,
+            expiries=tuple(expiries.tolist()),
+        )
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _place(self, deduper: DeDuper) -> Place:
+        if self._closed or self._context.closed:
+            raise StoreError(ErrorCode.AEROSPIKE_ERROR, "this store is closed")
+        known = self._places.get(deduper.name)
+        if known is not None and known.deduper is deduper:
+            return known
+        layout = deduper.layout or BINS
+        if layout not in (MAP, BINS):
+            raise StoreError(
+                ErrorCode.DEDUPER_CONFIG_MISMATCH,
+                f"de-duper {deduper.name!r} is recorded with layout {layout!r}, this version knows {MAP} and {BINS}",
+            )
+        for problem in self._bad_farm(layout, deduper.config):
+            raise StoreError(ErrorCode.DEDUPER_CONFIG_MISMATCH, f"de-duper {deduper.name!r}: {problem}")
+        place = self._making.in_maps(deduper) if layout == MAP else self._making.in_bins(deduper)
+        self._places[deduper.name] = place
+        return place
+
+    def _bad_farm(self, layout: str, config: DeDuperConfig) -> list[str]:
+        """What makes our farm's name too long for the bins of such a de-duper."""
+        farm, bits = self._context.config.farm, config.bits_per_shard
+        if layout == BINS:
+            most, why = BINS_FARM_BYTES, f"in the layout {BINS}"
+        else:
+            most = BIN_BYTES - longest_map_bin("", bits)
+            why = f"in the layout {MAP} with bits_per_shard {bits}"
+        if len(farm) <= most:
+            return []
+        return [f"farm is {farm!r}, which has {len(farm)} bytes, allowed are {most} {why}"]

@@ -1,0 +1,149 @@
+"""De-dupers in Aerospike: the view that one engine has of its client's meta set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Final, final
+
+from attrs import evolve
+
+from solus_aerospike.config import BINS, BINS_FARM_BYTES
+from solus_aerospike.context import AerospikeContext
+from solus_aerospike.layout import meta_key, meta_set
+from solus_aerospike.namespaces import check_namespace
+from solus_aerospike.records import Fields, MetaRecord, bins_of, decode, encode, fetch, parse
+from solus_core.errors import DeDuperNotFoundError, ErrorCode, StoreError
+from solus_core.model import DeDuper
+
+_ROUNDS: Final = 100
+"""Of reading a record and writing it unless somebody else did in between: of those who meet one wins each time."""
+
+_QUERY_TIMEOUT: Final = 60_000
+"""Milliseconds. Without an index of the set the server looks at every record of the namespace, a million a second."""
+
+
+@final
+class AerospikeMetaStore:
+    """A ``MetaStore`` (see there) for one client id. Farms share it; whoever registers a name joins its farms."""
+
+    __slots__ = ("_client_id", "_closed", "_context", "_farm", "_indexed", "_set")
+
+    def __init__(self, context: AerospikeContext, client_id: str) -> None:
+        self._context = context
+        self._client_id = client_id
+        self._farm = context.config.farm
+        self._set = meta_set(client_id)
+        self._closed = False
+        self._indexed = False
+        check_namespace(context)
+
+    def create(self, deduper: DeDuper) -> DeDuper:
+        for _ in range(_ROUNDS):
+            record = self._fetch(deduper.name)
+            if record is None:
+                self._write(deduper.name, MetaRecord({}, deduper.layout == BINS, None), {self._farm: encode(deduper)})
+                continue
+            stored = decode(self._client_id, deduper.name, record)
+            if self._farm in record.farms:
+                return stored
+            if self._write(deduper.name, record, {self._farm: encode(stored)}):
+                return stored
+        raise self._too_busy(deduper.name)
+
+    def get(self, name: str) -> DeDuper | None:
+        record = self._fetch(name)
+        return None if record is None else decode(self._client_id, name, record)
+
+    def set_active(self, name: str, active: bool, now: int) -> None:
+        for _ in range(_ROUNDS):
+            record = self._fetch(name)
+            if record is None:
+                raise DeDuperNotFoundError(name, "is not registered")
+            stored = decode(self._client_id, name, record)
+            # Inactive in one farm is inactive everywhere.
+            changed: dict[str, Fields] = {
+                farm: {**fields, "active": True}
+                for farm, fields in record.farms.items()
+                if active and not fields.get("active", True)
+            }
+            changed[self._farm] = encode(evolve(stored, active=active, updated_at=now))
+            if self._write(name, record, changed):
+                return
+        raise self._too_busy(name)
+
+    def active(self) -> Iterable[DeDuper]:
+        self._check()
+        self._ask_for_index()
+        context = self._context
+        policy = context.policy(total_timeout=_QUERY_TIMEOUT)
+        found = context.caller.read(
+            f"listing the de-dupers of client {self._client_id!r}",
+            lambda: context.client.query(context.config.namespace, self._set).results(policy),
+        )
+        # Whoever wrote a record without its key has recorded the name in a bin.
+        begin = len(meta_key(self._client_id, ""))
+        dedupers = [
+            decode(self._client_id, (key[2] or "")[begin:], parse(bins, meta["gen"])) for key, meta, bins in found
+        ]
+        return [deduper for deduper in dedupers if deduper.active]
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _write(self, name: str, record: MetaRecord, changed: Mapping[str, Fields]) -> bool:
+        """Write what these farms record, if ``record`` still is what is stored; answers whether it was written."""
+        if record.in_bins and len(self._farm) > BINS_FARM_BYTES:
+            raise StoreError(
+                ErrorCode.INVALID_CONFIG,
+                f"de-duper {name!r} is recorded in the layout bins, where the farm is a part of the names of bins and "
+                f"has at most {BINS_FARM_BYTES} bytes: farm {self._farm!r} has {len(self._farm)}",
+            )
+        import aerospike  # noqa: PLC0415  # no driver before a store is opened
+        from aerospike.exception import RecordExistsError, RecordGenerationError  # noqa: PLC0415  # as above
+
+        policy = self._context.policy(key=aerospike.POLICY_KEY_SEND, ttl=aerospike.TTL_NEVER_EXPIRE)
+        if record.generation is None:
+            policy["exists"] = aerospike.POLICY_EXISTS_CREATE
+        else:
+            policy["gen"] = aerospike.POLICY_GEN_EQ
+        key = (self._context.config.namespace, self._set, meta_key(self._client_id, name))
+        bins, meta = bins_of(changed, in_bins=record.in_bins), {"gen": record.generation or 0}
+        try:
+            # Where the answer was lost, what is stored is read next, and written again if need be.
+            self._context.caller.write(
+                f"recording de-duper {name!r}",
+                lambda: self._context.client.put(key, bins, meta, policy),
+            )
+        except (RecordExistsError, RecordGenerationError):
+            return False
+        return True
+
+    def _ask_for_index(self) -> None:
+        """Let the server keep an index of the set, of as many entries as there are de-dupers; once is enough.
+
+        The list is right without, if slow: an older server doesn't know such an index, a role may not allow it.
+        """
+        if self._indexed:
+            return
+        from aerospike.exception import AerospikeError  # noqa: PLC0415  # no driver before a store is opened
+
+        context = self._context
+        command = f"sindex-create:namespace={context.config.namespace};set={self._set}"
+        with suppress(AerospikeError):
+            context.client.info_random_node(f"{command};indexname={self._set};indextype=SET", context.policy())
+        self._indexed = True
+
+    def _fetch(self, name: str) -> MetaRecord | None:
+        self._check()
+        return fetch(self._context, self._client_id, name)
+
+    def _too_busy(self, name: str) -> StoreError:
+        return StoreError(
+            ErrorCode.AEROSPIKE_ERROR,
+            f"de-duper {name!r} was changed by others {_ROUNDS} times while it was being changed here",
+        )
+
+    def _check(self) -> None:
+        if self._closed or self._context.closed:
+            raise StoreError(ErrorCode.AEROSPIKE_ERROR, "this store is closed")

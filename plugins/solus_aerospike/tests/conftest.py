@@ -1,0 +1,100 @@
+"""The server that the tests of this package use: a double, or a real one where SOLUS_TEST_AEROSPIKE_HOSTS names it.
+
+A test that asks for ``aerospike_hosts`` runs on either. One that asks for ``double`` needs the hooks, and always gets
+the double. Nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+DOUBLE = Path(__file__).with_name("double")
+if str(DOUBLE) not in sys.path:
+    sys.path.insert(0, str(DOUBLE))
+
+if TYPE_CHECKING:
+    from aerospike_double import Double
+
+REAL_HOSTS = os.environ.get("SOLUS_TEST_AEROSPIKE_HOSTS", "")
+"""``host:port``, separated by commas; the namespace is that of SOLUS_TEST_AEROSPIKE_NAMESPACE, or "test"."""
+
+
+@pytest.fixture(scope="session")
+def aerospike_double() -> Iterator[Double]:
+    """The double of the whole run, in this process. Its data stay from test to test: use sets of your own."""
+    from aerospike_double import Double, Namespace  # noqa: PLC0415  # its folder is on the path only now
+
+    with Double([Namespace("test"), Namespace("nottl", nsup_period=0)]) as started:
+        yield started
+
+
+@pytest.fixture
+def double(aerospike_double: Double) -> Iterator[Double]:
+    """The double, with no data, rules or counts, for a test that uses its hooks."""
+    aerospike_double.reset()
+    yield aerospike_double
+    aerospike_double.reset()
+
+
+@pytest.fixture(autouse=True)
+def _all_is_modelled(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that asked the double for what it doesn't know fails, whatever else it found."""
+    yield
+    if "aerospike_double" in request.fixturenames:
+        started: Double = request.getfixturevalue("aerospike_double")
+        unknown = list(started.unmodelled)
+        started.unmodelled.clear()
+        assert not unknown
+
+
+@pytest.fixture(scope="session")
+def aerospike_hosts(request: pytest.FixtureRequest) -> list[tuple[str, int]]:
+    """Hosts and ports for the client's configuration: of the real server if there is one, else of the double."""
+    if REAL_HOSTS:
+        pairs = [host.rpartition(":") for host in REAL_HOSTS.split(",")]
+        return [(host, int(port)) for host, _, port in pairs]
+    started: Double = request.getfixturevalue("aerospike_double")
+    return started.hosts
+
+
+@pytest.fixture(scope="session")
+def aerospike_namespace() -> str:
+    """A namespace in which records may expire."""
+    return os.environ.get("SOLUS_TEST_AEROSPIKE_NAMESPACE", "test")
+
+
+@pytest.fixture
+def aerospike_set() -> str:
+    """A set of this test alone: 17 characters, on a real server too."""
+    return "s" + uuid.uuid4().hex[:16]
+
+
+@pytest.fixture(scope="session")
+def aerospike_client(aerospike_hosts: list[tuple[str, int]]) -> Iterator[Any]:
+    """A client of the server, for looking behind what the stores do."""
+    import aerospike  # noqa: PLC0415  # without the driver the tests of configuration still run
+
+    client = aerospike.client({"hosts": aerospike_hosts})
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def double_process() -> Iterator[int]:
+    """Port of a double in a process of its own, with no data."""
+    environment = {**os.environ, "PYTHONPATH": str(DOUBLE)}
+    command = [sys.executable, "-m", "aerospike_double", "--port", "0"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as run:
+        assert run.stdout is not None
+        yield int(run.stdout.readline())
+        assert run.stdin is not None
+        run.stdin.close()
+        assert run.wait(30) == 0

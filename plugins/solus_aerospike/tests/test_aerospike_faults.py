@@ -1,0 +1,539 @@
+"""What goes wrong between us and Aerospike: repeated where that is safe and can help, and never guessed at (R23)."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import pytest
+from aerospike import exception
+
+from solus_aerospike import AerospikeConfig, AerospikeContext, connect
+from solus_aerospike.batches import RECORDS
+from solus_aerospike.data_store import AerospikeDataStore
+from solus_aerospike.retry import ANSWERS, CURABLE, Caller
+from solus_core.errors import ErrorCode, InvalidConfigError, StoreBatchError, StoreError
+from solus_core.model import DeDuper, DeDuperConfig
+from solus_core.stores import Probes
+from solus_core.testing import craft
+from solus_core.testing.lab import spread
+
+if TYPE_CHECKING:
+    from aerospike_double import Double
+
+NOW = time.time_ns() // 1_000_000
+DAY = 86_400_000
+END = NOW + DAY
+BOTH = pytest.mark.parametrize("layout", ["map", "bins"])
+Opened = Callable[..., AerospikeDataStore]
+
+
+@pytest.fixture
+def opened(double: Double, aerospike_set: str) -> Iterator[Opened]:
+    """Stores on the double."""
+    contexts: list[AerospikeContext] = []
+
+    def make(port: int | None = None, **settings: Any) -> AerospikeDataStore:
+        host, of_double = double.hosts[0]
+        fixed = {"hosts": f"{host}:{port or of_double}", "namespace": "test", "set": aerospike_set, "farm": "dc1"}
+        contexts.append(connect(AerospikeConfig(**{**fixed, "backoff": 0.001, **settings})))
+        return AerospikeDataStore(contexts[-1], "faults")
+
+    yield make
+    double.thaw()
+    for context in contexts:
+        context.close()
+
+
+def deduper(layout: str = "map", **config: Any) -> DeDuper:
+    return DeDuper(name=uuid.uuid4().hex, client_id="faults", config=DeDuperConfig(**config), layout=layout)
+
+
+def with_farms_known(store: AerospikeDataStore, of: DeDuper) -> DeDuper:
+    """So that the calls that are counted, or go wrong, are those of the verb."""
+    store.absent_one(of, 999, (1, 2), NOW)
+    return of
+
+
+ALL_CODES = sorted({found.code for found in vars(exception).values() if isinstance(getattr(found, "code", None), int)})
+REPEATED = {9, 11, 14, 18, 152, 211, -7, -8, -10, -12, -14, -15}
+
+
+@pytest.mark.parametrize("code", ALL_CODES)
+def test_each_code(code: int) -> None:
+    """R22, R23: what a repeat can cure is repeated, all else is not; an answer is no failure."""
+    caller, tries = Caller(3, 0.001), []
+
+    def call() -> None:
+        tries.append(1)
+        raise caller.error(code, "the first line\nthe second")
+
+    if code in ANSWERS:
+        with pytest.raises(exception.AerospikeError) as answer:
+            caller.read("looking", call)
+        assert answer.value.args[0] == code
+        assert len(tries) == 1
+        return
+    for verb in (caller.read, caller.write, caller.check_and_write):
+        tries.clear()
+        with pytest.raises(StoreError) as caught:
+            verb("looking", call)
+        assert len(tries) == (3 if code in REPEATED else 1)
+        assert (code in CURABLE) == (code in REPEATED)
+        assert caught.value.code is ErrorCode.AEROSPIKE_ERROR
+        assert f"looking: {type(caught.value.__cause__).__name__} ({code}): the first line" in caught.value.message
+        assert "second" not in caught.value.message
+        assert not caught.value.in_doubt
+        assert isinstance(caught.value.__cause__, exception.AerospikeError)
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (4, "32,767 bins"),
+        (8, "stops writes"),
+        (13, "max-record-size"),
+        (14, "transaction-pending-limit"),
+        (20, "made in the server's configuration"),
+        (22, "nsup-period"),
+        (-7, "max_conns_per_node"),
+    ],
+)
+def test_what_to_do_is_said(code: int, advice: str) -> None:
+    caller = Caller(1, 0.001)
+    assert advice in caller.failure("adding", caller.error(code)).message
+
+
+def test_a_code_without_a_class() -> None:
+    """A newer server may have codes that the client doesn't know."""
+    caller = Caller(3, 0.001)
+    made = caller.failure("adding", caller.error(199, "new"))
+    assert made.message == "adding: AerospikeError (199): new"
+    assert isinstance(made.__cause__, exception.AerospikeError)
+
+
+def in_doubt(error: Exception) -> Exception:
+    error.in_doubt = True  # type: ignore[attr-defined]  # the driver's
+    return error
+
+
+def told(*steps: Any) -> Callable[[], Any]:
+    rest = iter(steps)
+
+    def call() -> Any:
+        step = next(rest)
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    return call
+
+
+def test_doubt() -> None:
+    """R23: True is certain after any try; False only if no earlier try may have been applied."""
+    caller = Caller(3, 0.001)
+    lost, busy = in_doubt(caller.error(9)), caller.error(14)
+    assert caller.check_and_write("adding", told(lost, busy, True))
+    assert not caller.check_and_write("adding", told(busy, busy, False))
+    with pytest.raises(StoreError, match=r"TimeoutError \(9\); whether .* can't be told") as unclear:
+        caller.check_and_write("adding", told(busy, lost, False))
+    assert unclear.value.in_doubt
+    for verb, expected in ((caller.check_and_write, True), (caller.write, True), (caller.read, False)):
+        with pytest.raises(StoreError, match="RecordTooBig") as failed:
+            verb("adding", told(lost, caller.error(13)))
+        assert failed.value.in_doubt is expected
+
+
+@BOTH
+@pytest.mark.parametrize("code", [9, 11, 14, 18])
+def test_single_calls_that_are_repeated(double: Double, opened: Opened, layout: str, code: int) -> None:
+    store = opened()
+    of = with_farms_known(store, deduper(layout))
+    for call, expected in (
+        (lambda: store.add_one(of, 5, (1, 2), NOW, END), None),
+        (lambda: store.absent_one(of, 5, (1, 2), NOW), False),
+        (lambda: store.add_if_absent_one(of, 6, (1, 2), NOW, END), True),
+        (lambda: store.absent_one(of, 6, (1, 2), NOW), False),
+    ):
+        rule = double.hooks.fail(code, "operate", times=2)
+        double.hooks.reset_counts()
+        assert call() == expected
+        assert (double.hooks.round_trips, rule.hits) == (3, 2)
+    double.hooks.fail(14, "operate", times=None)
+    double.hooks.reset_counts()
+    with pytest.raises(StoreError, match=r"RecordBusy \(14\).*transaction-pending-limit") as hot:
+        store.add_if_absent_one(of, 7, (1, 2), NOW, END)
+    assert not hot.value.in_doubt
+    assert double.hooks.round_trips == 5
+
+
+@BOTH
+@pytest.mark.parametrize("code", [1, 4, 8, 12, 13, 16, 20, 21, 22])
+def test_single_calls_that_are_not_repeated(double: Double, opened: Opened, layout: str, code: int) -> None:
+    store = opened()
+    of = with_farms_known(store, deduper(layout))
+    for call in (
+        lambda: store.add_one(of, 5, (1, 2), NOW, END),
+        lambda: store.absent_one(of, 5, (1, 2), NOW),
+        lambda: store.add_if_absent_one(of, 5, (1, 2), NOW, END),
+    ):
+        double.hooks.fail(code, "operate")
+        double.hooks.reset_counts()
+        with pytest.raises(StoreError, match=rf"of?|to '{of.name}'.*\({code}\)") as caught:
+            call()
+        assert caught.value.code is ErrorCode.AEROSPIKE_ERROR
+        assert not caught.value.in_doubt
+        assert double.hooks.round_trips == 1
+    assert store.absent_one(of, 5, (1, 2), NOW), "a write that was refused was done"
+
+
+@BOTH
+@pytest.mark.parametrize("silent", [True, False], ids=["no answer", "cut off"])
+@pytest.mark.parametrize("applied", [True, False])
+def test_single_writes_in_doubt(double: Double, opened: Opened, layout: str, silent: bool, applied: bool) -> None:
+    """R23: adds are repeated silently; an add_if_absent that was applied unheard of is an error, not False."""
+    store = opened(timeout=0.3)
+    of = with_farms_known(store, deduper(layout))
+    rule = double.hooks.lose("operate", applied=applied, silent=silent)
+    store.add_one(of, 5, (1, 2), NOW, END)
+    assert not store.absent_one(of, 5, (1, 2), NOW)
+    assert rule.hits == 1
+
+    rule = double.hooks.lose("operate", applied=applied, silent=silent)
+    if applied:
+        with pytest.raises(StoreError, match=r"tried again after .* can't be told") as caught:
+            store.add_if_absent_one(of, 6, (1, 2), NOW, END)
+        assert caught.value.in_doubt
+        assert caught.value.code is ErrorCode.AEROSPIKE_ERROR
+        assert isinstance(caught.value.__cause__, exception.AerospikeError)
+    else:
+        assert store.add_if_absent_one(of, 6, (1, 2), NOW, END)
+    assert rule.hits == 1
+    assert not store.absent_one(of, 6, (1, 2), NOW)
+
+    double.hooks.lose("operate", applied=applied, silent=silent, times=None)
+    for call in (
+        lambda: store.add_one(of, 7, (1, 2), NOW, END),
+        lambda: store.add_if_absent_one(of, 8, (1, 2), NOW, END),
+    ):
+        with pytest.raises(StoreError) as caught:
+            call()
+        assert caught.value.in_doubt
+    with pytest.raises(StoreError) as caught:
+        store.absent_one(of, 7, (1, 2), NOW)
+    assert not caught.value.in_doubt
+
+
+def batch(of: DeDuper, n: int = 6) -> Probes:
+    return craft(of, *((shard, (1, 2, 3)) for shard in range(n)), (0, (3, 2, 1)))
+
+
+@BOTH
+@pytest.mark.parametrize("code", [9, 11, 14, 18])
+def test_rows_that_are_repeated(double: Double, opened: Opened, layout: str, code: int) -> None:
+    """R8: only those that failed are sent again, and the answers are those of a batch that went well."""
+    store = opened()
+    of = with_farms_known(store, deduper(layout))
+    expected = [True] * 6 + [False]
+    for call, answers in (
+        (lambda: store.absent(batch(of), NOW), [True] * 7),
+        (lambda: store.add_if_absent(batch(of), NOW, END), expected),
+        (lambda: store.add(batch(of), NOW, END), None),
+        (lambda: store.absent(batch(of), NOW), [False] * 7),
+    ):
+        double.hooks.fail(code, "row", times=2, skip=2)
+        double.hooks.reset_counts()
+        answered = call()
+        assert answers is None or (answered is not None and answered.tolist() == answers)
+        assert (double.hooks.counts["batch"], double.hooks.counts["row"]) == (2, 6 + 2)
+
+
+@BOTH
+def test_rows_that_fail(double: Double, opened: Opened, layout: str) -> None:
+    """R8, R23: what was done stays done and is told; what was not is told too."""
+    store = opened()
+    of = with_farms_known(store, deduper(layout))
+    for verb, times in (("add_if_absent", (NOW, END)), ("add", (NOW, END)), ("absent", (NOW,))):
+        double.hooks.fail(13, "row", times=2, skip=1)
+        with pytest.raises(StoreBatchError, match=r"RecordTooBig \(13\)") as caught:
+            getattr(store, verb)(batch(of), *times)
+        assert caught.value.code is ErrorCode.AEROSPIKE_ERROR
+        assert isinstance(caught.value.__cause__, exception.RecordTooBig)
+        assert caught.value.done.tolist() == [True, False, False, True, True, True, True]
+        assert not caught.value.doubtful.any()
+        assert caught.value.answers.tolist() == [verb == "add_if_absent" and i in (0, 3, 4, 5) for i in range(7)]
+    double.hooks.fail(14, "row", times=None)
+    double.hooks.reset_counts()
+    with pytest.raises(StoreBatchError, match=r"RecordBusy \(14\)") as hot:
+        store.add_if_absent(batch(of), NOW, END)
+    assert double.hooks.counts["batch"] == 5
+    assert not hot.value.done.any()
+    assert not hot.value.in_doubt
+
+
+@BOTH
+@pytest.mark.parametrize("silent", [True, False], ids=["no answer", "cut off"])
+@pytest.mark.parametrize("applied", [True, False])
+def test_batches_in_doubt(double: Double, opened: Opened, layout: str, silent: bool, applied: bool) -> None:
+    """R8, R23: a call of which no answer came raises nothing in the client; each row is looked at."""
+    store = opened(timeout=0.3)
+    of = with_farms_known(store, deduper(layout))
+    known = craft(of, (2, (1, 2, 3)))
+    double.hooks.lose("batch", applied=applied, silent=silent)
+    store.add(known, NOW, END)
+    assert not store.absent(known, NOW).any()
+
+    double.hooks.lose("batch", applied=applied, silent=silent)
+    with pytest.raises(StoreBatchError, match=r"tried again after .* can't be told") as caught:
+        store.add_if_absent(batch(of), NOW, END)
+    assert caught.value.in_doubt
+    # Row 2 was present before, which can't be told either; row 6 asks for the entity of row 0.
+    unclear = [True] * 7 if applied else [i == 2 for i in range(7)]
+    assert caught.value.doubtful.tolist() == unclear
+    assert caught.value.done.tolist() == [not one for one in unclear]
+    assert caught.value.answers.tolist() == [not one and i < 6 for i, one in enumerate(unclear)]
+    assert not store.absent(batch(of), NOW).any()
+
+    double.hooks.lose("batch", applied=applied, silent=silent, times=None)
+    more = craft(of, (11, (1, 2)), (12, (1, 2)))
+    for call in (lambda: store.add(more, NOW, END), lambda: store.add_if_absent(more, NOW, END)):
+        with pytest.raises(StoreBatchError) as caught:
+            call()
+        assert caught.value.doubtful.all()
+    with pytest.raises(StoreBatchError) as caught:
+        store.absent(more, NOW)
+    assert not caught.value.in_doubt
+
+
+@BOTH
+def test_the_second_call_of_a_batch_fails(double: Double, opened: Opened, layout: str) -> None:
+    """R8: the first thousand stay done; what comes after the failure isn't begun, and isn't in doubt."""
+    store = opened(attempts=1)
+    of = with_farms_known(store, deduper(layout))
+    probes = spread(of, 2 * RECORDS + 10)
+    double.hooks.fail(18, "row", times=None, skip=RECORDS)
+    double.hooks.reset_counts()
+    with pytest.raises(StoreBatchError, match=r"DeviceOverload \(18\)") as caught:
+        store.add_if_absent(probes, NOW, END)
+    expected = np.arange(len(probes)) < RECORDS
+    assert np.array_equal(caught.value.done, expected)
+    assert np.array_equal(caught.value.answers, expected)
+    assert not caught.value.in_doubt
+    assert double.hooks.counts["batch"] == 2
+    double.hooks.clear()
+    assert np.array_equal(store.add_if_absent(probes, NOW, END), ~expected)
+
+
+def test_a_stopped_server(double: Double, opened: Opened) -> None:
+    """R23: an error, in bounded time, never an answer, also where the client says that all is well; and it heals.
+
+    With no node left, a batch "succeeds" with records that nobody touched.
+    """
+    store = opened(attempts=2)
+    of = with_farms_known(store, deduper())
+    store.add(batch(of), NOW, END)
+    new = craft(of, (21, (1, 2)), (22, (1, 2)))
+    calls: list[Callable[[], object]] = [
+        lambda: store.absent_one(of, 0, (1, 2, 3), NOW),
+        lambda: store.add_one(of, 21, (1, 2), NOW, END),
+        lambda: store.add_if_absent_one(of, 21, (1, 2), NOW, END),
+        lambda: store.absent(batch(of), NOW),
+        lambda: store.add(new, NOW, END),
+        lambda: store.add_if_absent(new, NOW, END),
+        lambda: store.stats(of, NOW),
+    ]
+    double.stop()
+    try:
+        seen, deadline = set[str](), time.monotonic() + 60
+        # Connections refused at first; some seconds later the client has no node any more.
+        while "no node can be reached" not in " ".join(seen):
+            assert time.monotonic() < deadline, seen
+            for call in calls:
+                with pytest.raises((StoreError, StoreBatchError)) as caught:
+                    call()
+                assert not caught.value.in_doubt or "can't be told" not in caught.value.message
+                assert caught.value.__cause__ is not None
+                seen.add(caught.value.message)
+    finally:
+        double.start()
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            assert not store.absent(batch(of), NOW).any()
+            break
+        except StoreBatchError:
+            assert time.monotonic() < deadline
+    assert store.add_if_absent(new, NOW, END).all(), "something was applied by a server that was stopped"
+
+
+@BOTH
+def test_twenty_thousand_entities(
+    opened: Opened, aerospike_hosts: list[tuple[str, int]], aerospike_set: str, layout: str
+) -> None:
+    """Row 4, R6: clients have refused batches of over 4,096 records, or mixed up their answers."""
+    n = 20_000 if layout == "map" else 4_200
+    hosts = ",".join(f"{host}:{port}" for host, port in aerospike_hosts)
+    store, of = opened(hosts=hosts, timeout=60), deduper(layout)
+    probes = spread(of, n)
+    known = np.random.default_rng(2).random(n) < 0.3
+    store.add(probes.rows(np.flatnonzero(known)), NOW, END)
+    assert np.array_equal(store.add_if_absent(probes, NOW, END), ~known)
+    assert not store.absent(probes, END).any()
+
+
+def test_a_record_with_all_its_bins(
+    opened: Opened,
+    aerospike_client: Any,
+    aerospike_hosts: list[tuple[str, int]],
+    aerospike_namespace: str,
+    aerospike_set: str,
+) -> None:
+    """R8: the limit is named, nothing is lost, and nothing is half written."""
+    hosts = ",".join(f"{host}:{port}" for host, port in aerospike_hosts)
+    store, of = opened(hosts=hosts, namespace=aerospike_namespace, timeout=60), deduper("bins", bits_per_shard=30_000)
+    key = (aerospike_namespace, aerospike_set, f"5|faults|{of.name}")
+    names = [f"dc1#b{i}" for i in range(29_990)] + [f"dc2#b{i}" for i in range(32_766 - 29_990)]
+    for first in range(0, len(names), 2_000):
+        aerospike_client.put(
+            key, dict.fromkeys(names[first : first + 2_000], END), policy={"ttl": 864_000, "total_timeout": 60_000}
+        )
+    store.add_one(of, 5, (1, 29_990), NOW, END)
+    for call in (
+        lambda: store.add_one(of, 5, (2, 29_991, 29_992), NOW, END + 1),
+        lambda: store.add_if_absent_one(of, 5, (2, 29_991, 29_992), NOW, END + 1),
+        lambda: store.add(craft(of, (5, (2, 29_991, 29_992))), NOW, END + 1),
+        lambda: store.add_if_absent(craft(of, (5, (2, 29_991, 29_992))), NOW, END + 1),
+    ):
+        with pytest.raises((StoreError, StoreBatchError), match=r"InvalidRequest \(4\).*32,767 bins"):
+            call()
+    assert store.absent_one(of, 5, (29_991,), NOW)
+    assert store.absent_one(of, 5, (2,), END + 1), "half of a write was applied"
+    assert not store.absent_one(of, 5, (1, 2, 29_989, 29_990), END)
+
+
+@BOTH
+def test_a_record_at_its_size_limit(double: Double, opened: Opened, layout: str) -> None:
+    """R8: refused and told; what was in it stays. Before anything is registered, a shard that can't fit is refused."""
+    namespace = double.namespaces["test"]
+    before, namespace.max_record_size = namespace.max_record_size, 20_000
+    try:
+        store = opened(layout=layout)
+        with pytest.raises(InvalidConfigError, match=r"bits_per_shard is 2000, .* max-record-size of 20,000: raise it"):
+            store.check_config(DeDuperConfig(bits_per_shard=2_000))
+        store.check_config(DeDuperConfig(bits_per_shard=1_000))
+        of = deduper(layout, bits_per_shard=30_000)
+        rows = [craft(of, (5, range(first, first + 7))) for first in range(0, 30_000, 7)]
+        done = 0
+
+        def fill() -> None:
+            nonlocal done
+            for row in rows:
+                store.add(row, NOW, END)
+                done += 1
+
+        with pytest.raises(StoreBatchError, match=r"RecordTooBig \(13\).*max-record-size"):
+            fill()
+        assert done > 100
+        with pytest.raises(StoreError, match=r"RecordTooBig \(13\).*max-record-size"):
+            store.add_if_absent_one(of, 5, range(20_000, 20_013), NOW, END)
+        assert store.absent(rows[done], NOW).all()
+        assert not any(store.absent(row, END).any() for row in rows[:done])
+    finally:
+        namespace.max_record_size = before
+
+
+@final
+class Load:
+    """Threads that add entities of their own, and know afterwards what must be there."""
+
+    def __init__(self, store: AerospikeDataStore, of: DeDuper) -> None:
+        self.errors: list[StoreError] = []
+        self.unexpected: list[BaseException] = []
+        self.wrong: list[str] = []
+        self.added: list[tuple[int, tuple[int, ...]]] = []
+        self._store, self._of = store, of
+        self._stopped = False
+        self._threads = [threading.Thread(target=self._work, args=(i,)) for i in range(4)]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped = True
+        for thread in self._threads:
+            thread.join(120)
+        assert not self.unexpected, self.unexpected
+        assert not self.wrong, self.wrong
+
+    def wait_for(self, more: int) -> None:
+        """Until so many more entities were added."""
+        wanted, deadline = len(self.added) + more, time.monotonic() + 120
+        while len(self.added) < wanted and not self.unexpected:
+            assert time.monotonic() < deadline, f"stuck, the last error was {self.errors[-1:]}"
+            time.sleep(0.01)  # the load is the clock
+
+    def _work(self, number: int) -> None:
+        try:
+            for i in range(10**6):
+                if self._stopped:
+                    return
+                self._one(number, (number * 250_000 + i // 100, (i % 100 * 10, i % 100 * 10 + 1)))
+        except BaseException as error:
+            self.unexpected.append(error)
+
+    def _one(self, number: int, row: tuple[int, tuple[int, ...]]) -> None:
+        doubtful = False
+        while not self._stopped:
+            try:
+                if number % 2:
+                    self._store.add_one(self._of, *row, NOW, END)
+                elif not self._store.add_if_absent_one(self._of, *row, NOW, END) and not doubtful:
+                    self.wrong.append(f"{row} was new and is said to be present")
+                elif number == 2:
+                    self._store.add(craft(self._of, row), NOW, END)
+                if self._store.absent_one(self._of, *row, NOW):
+                    self.wrong.append(f"{row} was added and is said to be absent")
+            except (StoreError, StoreBatchError) as error:
+                self.errors.append(error)
+                # After True the rest of the round may have failed.
+                doubtful = doubtful or error.in_doubt or "adding" not in error.message or number == 2
+            else:
+                self.added.append(row)
+                return
+
+
+@BOTH
+def test_stopped_and_started_under_load(double: Double, opened: Opened, layout: str) -> None:
+    """R2, R5, R23: what was added is there, and what was new was not said to be present without a doubt."""
+    store = opened(timeout=1.0, attempts=2)
+    of = with_farms_known(store, deduper(layout))
+    with Load(store, of) as load:
+        load.wait_for(100)
+        double.stop()
+        while not load.errors:
+            time.sleep(0.01)  # the load is the clock
+        double.start()
+        load.wait_for(100)
+    assert not store.absent(craft(of, *load.added), NOW).any()
+    assert load.errors
+
+
+def test_a_frozen_server(double: Double, opened: Opened) -> None:
+    """R23: an error after ``timeout`` for each try, in doubt for a write; then the late writes do no harm."""
+    store = opened(timeout=0.2, attempts=2)
+    of = with_farms_known(store, deduper())
+    double.freeze()
+    begin = time.monotonic()
+    with pytest.raises(StoreError, match=r"TimeoutError \(9\)") as reading:
+        store.absent_one(of, 5, (1, 2), NOW)
+    with pytest.raises(StoreError, match=r"TimeoutError \(9\)") as writing:
+        store.add_if_absent_one(of, 5, (1, 2), NOW, END)
+    assert time.monotonic() - begin < 20
+    assert (reading.value.in_doubt, writing.value.in_doubt) == (False, True)
+    double.thaw()

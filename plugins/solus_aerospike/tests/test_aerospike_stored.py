@@ -1,0 +1,429 @@
+"""What is in Aerospike afterwards, read back with the bare client; what Java left there; how many calls it took."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import aerospike
+import numpy as np
+import pytest
+
+from solus_aerospike import AerospikeConfig, AerospikeContext, connect
+from solus_aerospike.data_store import AerospikeDataStore
+from solus_aerospike.farms import REFRESH
+from solus_aerospike.meta_store import AerospikeMetaStore
+from solus_aerospike.segments import SEGMENT, WHOLE, map_bin, segments
+from solus_core import DeDuperConfig, SolusEngine
+from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
+from solus_core.model import DeDuper, Level
+from solus_core.testing import FakeClock, craft
+
+if TYPE_CHECKING:
+    from aerospike_double import Double
+
+NOW = time.time_ns() // 1_000_000
+DAY = 86_400_000
+ROW = (5, (3, 1, 2))
+BOTH = pytest.mark.parametrize("layout", ["map", "bins"])
+Connected = Callable[..., AerospikeContext]
+
+
+@pytest.fixture
+def client_id() -> str:
+    return f"stored-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def connected(
+    aerospike_hosts: list[tuple[str, int]], aerospike_namespace: str, aerospike_set: str
+) -> Iterator[Connected]:
+    opened: list[AerospikeContext] = []
+
+    def make(hosts: list[tuple[str, int]] = aerospike_hosts, **settings: Any) -> AerospikeContext:
+        settings = {"namespace": aerospike_namespace, "set": aerospike_set, "farm": "dc1", **settings}
+        opened.append(connect(AerospikeConfig(hosts=",".join(f"{host}:{port}" for host, port in hosts), **settings)))
+        return opened[-1]
+
+    yield make
+    for context in opened:
+        context.close()
+
+
+class Reader:
+    """Reads and writes records of the test's set with the bare client."""
+
+    def __init__(self, client: Any, namespace: str, of: str) -> None:
+        self.client, self.namespace, self.set = client, namespace, of
+
+    def key(self, key: str, of: str = "") -> tuple[str, str, str]:
+        return self.namespace, of or self.set, key
+
+    def bins(self, key: str, of: str = "") -> Any:
+        return self.client.get(self.key(key, of))[2]
+
+    def ttl(self, key: str) -> int:
+        return int(self.client.exists(self.key(key))[1]["ttl"])
+
+    def put(self, key: str, bins: dict[str, Any], ttl: int = 864_000) -> None:
+        self.client.put(self.key(key), bins, policy={"ttl": ttl, "key": aerospike.POLICY_KEY_SEND})
+
+
+@pytest.fixture
+def reader(aerospike_client: Any, aerospike_namespace: str, aerospike_set: str) -> Reader:
+    return Reader(aerospike_client, aerospike_namespace, aerospike_set)
+
+
+def deduper(client_id: str, layout: str, **config: Any) -> DeDuper:
+    return DeDuper(name="orders", client_id=client_id, config=DeDuperConfig(**config), layout=layout)
+
+
+def test_maps(connected: Connected, reader: Reader, client_id: str) -> None:
+    """R4: one key-ordered map of the farm's name, position to expiry, however the positions came."""
+    store, of = AerospikeDataStore(connected(), client_id), deduper(client_id, "map")
+    store.add(craft(of, ROW), NOW, NOW + DAY)
+    store.add_one(of, 5, [-7, 2], NOW, NOW + 2 * DAY)
+    assert store.add_if_absent_one(of, 5, [3, 0], NOW, NOW + 60_000)
+    bins = reader.bins(f"5|{client_id}|orders")
+    assert list(bins) == ["dc1"]
+    assert isinstance(bins["dc1"], aerospike.KeyOrderedDict), "not key-ordered: each look-up would sort it"
+    assert bins["dc1"] == {-7: NOW + 2 * DAY, 0: NOW + 60_000, 1: NOW + DAY, 2: NOW + 2 * DAY, 3: NOW + DAY}
+
+
+def test_maps_of_a_large_shard(connected: Connected, reader: Reader, client_id: str) -> None:
+    """The positions of a large shard are in several maps, of which each is as short as a small shard's."""
+    of = deduper(client_id, "map", bits_per_shard=30_000)
+    store, count = AerospikeDataStore(connected(), client_id), segments(30_000)
+    assert count == 59
+    assert (segments(WHOLE), segments(WHOLE + 1)) == (1, 9)
+    positions = [-1, 0, 58, 59, 29_999]
+    store.add(craft(of, (5, positions)), NOW, NOW + DAY)
+    assert reader.bins(f"5|{client_id}|orders") == {
+        "dc1#0": {0: NOW + DAY, 59: NOW + DAY},
+        "dc1#58": {-1: NOW + DAY, 58: NOW + DAY},
+        f"dc1#{29_999 % 59}": {29_999: NOW + DAY},
+    }
+    assert max(np.unique(np.arange(30_000) % count, return_counts=True)[1]) <= SEGMENT
+    # Among farms too: what one position lacks in one map is in the other farm's.
+    other = AerospikeDataStore(connected(farm="dc2"), client_id)
+    for farm in ("dc1", "dc2"):
+        AerospikeMetaStore(connected(farm=farm), client_id).create(of)
+    store.add(craft(of, (6, [0, 59])), NOW, NOW + DAY)
+    other.add(craft(of, (6, [118, 58])), NOW, NOW + DAY)
+    everything = craft(of, (6, [0, 59, 118, 58]), (6, [0, 59, 118, 58, 1]))
+    assert other.absent(everything, NOW).tolist() == [False, True]
+    assert other.add_if_absent(everything, NOW, NOW + DAY).tolist() == [False, True]
+
+
+def test_bins(connected: Connected, reader: Reader, client_id: str) -> None:
+    """Names and values are what Java writes as V2, and nothing else is in the record."""
+    store, of = AerospikeDataStore(connected(farm="dc-001"), client_id), deduper(client_id, "bins")
+    store.add(craft(of, (-5, (1, 2, -3))), NOW, NOW + DAY)
+    store.add_one(of, -5, [2, 999], NOW, NOW + 2 * DAY)
+    assert store.add_if_absent_one(of, -5, [1, 29_999], NOW, NOW + 60_000)
+    assert reader.bins(f"-5|{client_id}|orders") == {
+        "dc-001#b1": NOW + DAY,
+        "dc-001#b2": NOW + 2 * DAY,
+        "dc-001#b-3": NOW + DAY,
+        "dc-001#b999": NOW + 2 * DAY,
+        "dc-001#b29999": NOW + 60_000,
+    }
+
+
+@BOTH
+def test_keys_and_sets(connected: Connected, reader: Reader, client_id: str, layout: str) -> None:
+    """R19: XDC in the set, DC in ``<farm>_<set>``; the key is sent, so that a query can give it back."""
+    store = AerospikeDataStore(connected(layout=layout), client_id)
+    assert store.layout == layout
+    store.add(craft(deduper(client_id, layout), ROW), NOW, NOW + DAY)
+    store.add_one(deduper(client_id, layout, level=Level.DC), -6, (1, 2), NOW, NOW + DAY)
+    assert store.add_if_absent_one(deduper(client_id, layout, level=Level.DC), 7, (1, 2), NOW, NOW + DAY)
+    for of, keys in (
+        (reader.set, {f"5|{client_id}|orders"}),
+        (f"dc1_{reader.set}", {f"-6|{client_id}|orders", f"7|{client_id}|orders"}),
+    ):
+        found = reader.client.query(reader.namespace, of).results(policy={"total_timeout": 30_000})
+        assert {key[2] for key, _, _ in found} == keys
+
+
+V2, V1, V0 = "dc1#b{}", "dc1##b_{}_ttl", "b_{}_ttl"
+
+
+LEFT: list[tuple[dict[str, int], bool]] = [
+    ({V2: 9}, False),
+    ({V2: 0}, False),
+    ({V2: -1}, True),
+    ({V1: 0}, False),
+    ({V1: -1}, True),
+    ({V0: 0}, False),
+    ({V0: -1}, True),
+    ({}, True),
+    # The first that is there counts.
+    ({V2: -1, V1: 9}, True),
+    ({V2: 9, V1: -1, V0: -1}, False),
+    # That of any known farm is enough. V0 is of no farm, so it counts where one of them has nothing newer.
+    ({V2: -1, V0: 9}, False),
+    ({V1: -1, V0: 9}, False),
+    ({"dc2#b{}": 9}, False),
+    ({"dc2##b_{}_ttl": 9}, False),
+    ({"dc2#b{}": -1, V2: 9}, False),
+    ({"dc2#b{}": -1, V0: 9}, False),
+    ({V2: -1, "dc2#b{}": -1, V0: 9}, True),
+    ({"dc3#b{}": 9}, True),
+]
+"""By bin, how much longer the position lives; and whether it is absent then, for the farms dc1 and dc2."""
+
+
+@pytest.mark.parametrize(
+    ("position", "bins", "absent"),
+    [
+        (position, {name.format(position): left for name, left in bins.items()}, absent)
+        for position in (7, -1, 29_999)
+        for bins, absent in LEFT
+        if all(len(name.format(position)) <= 15 for name in bins)
+    ],
+)
+def test_what_java_left(
+    connected: Connected, reader: Reader, client_id: str, position: int, bins: dict[str, int], absent: bool
+) -> None:
+    """R1: V2, V1 and V0 of several farms; names over 15 bytes can't exist, and are not asked for."""
+    of = deduper(client_id, "bins", bits_per_shard=30_000)
+    for farm in ("dc2", "dc1"):
+        AerospikeMetaStore(connected(farm=farm), client_id).create(of)
+    stored = {name: NOW + left for name, left in bins.items()}
+    store = AerospikeDataStore(connected(), client_id)
+    reader.put(f"5|{client_id}|orders", {**stored, "dc1#b0": NOW + DAY, "other": 1})
+    row = (5, (position, 0))
+    assert store.absent(craft(of, row), NOW).tolist() == [absent]
+    assert store.absent_one(of, *row, NOW) is absent
+    live = sorted(store._calls.live(store._place(of), ("dc1", "dc2"), [4, 5, 6], NOW))
+    assert live == sorted([NOW + DAY] + [NOW + max(bins.values(), default=0)] * (not absent))
+    assert store.add_if_absent_one(of, *row, NOW, NOW + 5) is absent
+    assert store.add_if_absent(craft(of, row), NOW, NOW + 5).tolist() == [False]
+
+
+@pytest.mark.parametrize("bins", [{V2: -1, V0: 9}, {V1: -1, V0: 9}])
+def test_what_java_left_to_one_farm(connected: Connected, reader: Reader, client_id: str, bins: dict[str, int]) -> None:
+    """R1: V0 doesn't count beside something newer."""
+    of = deduper(client_id, "bins")
+    reader.put(f"5|{client_id}|orders", {name.format(7): NOW + left for name, left in bins.items()})
+    assert AerospikeDataStore(connected(), client_id).absent_one(of, 5, [7], NOW)
+
+
+@pytest.mark.parametrize("name", [V2, V1, V0])
+def test_no_expiry_of_java_is_cut(connected: Connected, reader: Reader, client_id: str, name: str) -> None:
+    """R4: our bin hides the older ones; it is written with the longest of them."""
+    store, of = AerospikeDataStore(connected(), client_id), deduper(client_id, "bins")
+    stored = {name.format(position): NOW + left for position, left in ((1, 5_000), (2, 50))}
+    reader.put(f"5|{client_id}|orders", stored)
+    store.add(craft(of, (5, (1, 2, 3))), NOW, NOW + 500)
+    assert reader.bins(f"5|{client_id}|orders") == {
+        **stored,
+        "dc1#b1": NOW + 5_000,
+        "dc1#b2": NOW + 500,
+        "dc1#b3": NOW + 500,
+    }
+
+
+@BOTH
+def test_every_write_refreshes_the_ttl(connected: Connected, reader: Reader, client_id: str, layout: str) -> None:
+    """R10: the record lives ``expiry_seconds`` from its last write; a write that adds nothing leaves it alone."""
+    store, key = AerospikeDataStore(connected(), client_id), f"5|{client_id}|orders"
+    of = deduper(client_id, layout, expiry_seconds=5_000)
+    writes: list[Callable[[], object]] = [
+        lambda: store.add(craft(of, ROW), NOW, NOW + 50),
+        lambda: store.add_one(of, *ROW, NOW, NOW + 50),
+        lambda: store.add_if_absent(craft(of, ROW), NOW + 60, NOW + 90),
+        lambda: store.add_if_absent_one(of, *ROW, NOW + 100, NOW + 200),
+    ]
+    for write in writes:
+        write()
+        assert 4_998 <= reader.ttl(key) <= 5_000
+        reader.client.touch(reader.key(key), 100)
+    assert not store.add_if_absent_one(of, *ROW, NOW + 100, NOW + 200)
+    assert not store.absent_one(of, *ROW, NOW + 100)
+    assert reader.ttl(key) <= 100
+
+
+@BOTH
+def test_records_go_when_storage_expiry_says(double: Double, connected: Connected, client_id: str, layout: str) -> None:
+    """R2, R10: by the server's clock, and not before; a record that is late to go doesn't come back to life."""
+    store = AerospikeDataStore(connected(double.hosts), client_id)
+    of, later = deduper(client_id, layout, expiry_seconds=100), NOW + 100_000
+    store.add(craft(of, ROW), NOW, later)
+    double.clock.advance(99)
+    assert not store.absent_one(of, *ROW, later)
+    double.clock.advance(3)
+    assert store.absent_one(of, *ROW, later)
+    assert store.add_if_absent_one(of, *ROW, later, later + 50)
+
+
+@pytest.mark.parametrize("longer", [1_000_000, aerospike.TTL_NEVER_EXPIRE], ids=["longer", "never"])
+def test_a_longer_ttl_stays(connected: Connected, reader: Reader, client_id: str, longer: int) -> None:
+    """R2: what a Java service with a longer expiry has written isn't dropped early for our writes beside it."""
+    store, of = AerospikeDataStore(connected(), client_id), deduper(client_id, "bins", expiry_seconds=5_000)
+    key, row = f"5|{client_id}|orders", (5, (1, 2))
+    reader.put(key, {"dc1#b9": NOW + DAY}, longer)
+    store.add(craft(of, row), NOW, NOW + 10)
+    store.add_one(of, *row, NOW, NOW + 10)
+    assert store.add_if_absent(craft(of, row, (6, (1, 2))), NOW + 11, NOW + 20).tolist() == [True, True]
+    assert store.add_if_absent_one(of, *row, NOW + 21, NOW + 30)
+    assert not store.add_if_absent_one(of, *row, NOW + 21, NOW + 30)
+    assert store.add_if_absent(craft(of, row), NOW + 21, NOW + 30).tolist() == [False]
+    assert reader.ttl(key) > 999_000
+    assert 4_998 <= reader.ttl(f"6|{client_id}|orders") <= 5_000, "a new record got another TTL"
+    assert len(reader.bins(key)) == 3
+
+
+def test_expiry_of_over_ten_years(connected: Connected, reader: Reader, client_id: str) -> None:
+    """R12: refused, as it can't be kept; a de-duper that is registered all the same is written with ten years."""
+    store, longest = AerospikeDataStore(connected(), client_id), 10 * 366 * 86_400
+    with pytest.raises(InvalidConfigError, match="is 316,224,000, and Aerospike keeps a record for 315,360,000"):
+        store.check_config(DeDuperConfig(expiry_seconds=longest))
+    store.check_config(DeDuperConfig(expiry_seconds=315_360_000))
+    store.add_one(deduper(client_id, "map", expiry_seconds=longest), 5, (1, 2), NOW, NOW + DAY)
+    assert 315_359_990 <= reader.ttl(f"5|{client_id}|orders") <= 315_360_000
+
+
+@BOTH
+def test_round_trips(double: Double, connected: Connected, client_id: str, layout: str) -> None:
+    """One call for each single verb and each answer, and one for each batch of a thousand; the farms are read once."""
+    store, of = AerospikeDataStore(connected(double.hosts), client_id), deduper(client_id, layout)
+    assert store.absent_one(of, 1, (1, 2), NOW)
+    rows = craft(of, *((shard, (1, 2, 3)) for shard in range(1_001)))
+    calls: list[tuple[int, Callable[[], object]]] = [
+        (1, lambda: store.add_one(of, 5, (1, 2), NOW, NOW + DAY)),
+        (1, lambda: store.add_one(of, 5, (1, 2), NOW, NOW + 2 * DAY)),
+        (1, lambda: store.add_one(of, 5, (1, 2), NOW, NOW + DAY)),
+        (1, lambda: store.absent_one(of, 5, (1, 2), NOW)),
+        (1, lambda: store.absent_one(of, 5, (1, 3), NOW)),
+        (1, lambda: store.add_if_absent_one(of, 5, (1, 2), NOW, NOW + DAY)),
+        (1, lambda: store.add_if_absent_one(of, 5, (1, 3), NOW, NOW + DAY)),
+        (1, lambda: store.add_if_absent_one(of, 6, (1, 3), NOW, NOW + DAY)),
+        (1, lambda: store.add(rows.rows(slice(0, 1_000)), NOW, NOW + DAY)),
+        (2, lambda: store.add(rows, NOW, NOW + DAY)),
+        (2, lambda: store.absent(rows, NOW)),
+        (2, lambda: store.add_if_absent(rows, NOW, NOW + DAY)),
+        (0, lambda: store.add_if_absent(craft(of), NOW, NOW + DAY)),
+    ]
+    for i, (expected, call) in enumerate(calls):
+        double.hooks.reset_counts()
+        call()
+        assert double.hooks.round_trips == expected, f"call {i}"
+
+
+def test_round_trips_where_java_keeps_longer(double: Double, connected: Connected, client_id: str) -> None:
+    """The first write to a record with a longer TTL takes a second call; from then on that is what is expected."""
+    store, of = AerospikeDataStore(connected(double.hosts), client_id), deduper(client_id, "bins", expiry_seconds=5_000)
+    client = connected(double.hosts).client
+    for shard in range(4):
+        key = ("test", store._context.config.set, f"{shard}|{client_id}|orders")
+        client.put(key, {"dc1#b9": NOW + DAY}, policy={"ttl": 9_000})
+    store.absent_one(of, 0, (1, 2), NOW)
+    took = []
+    for shard in (0, 1, 2, 7, 8, 3):
+        double.hooks.reset_counts()
+        assert store.add_if_absent_one(of, shard, (1, 2), NOW, NOW + DAY)
+        took.append(double.hooks.round_trips)
+    assert took == [2, 1, 1, 2, 1, 2]
+
+
+def test_twins_are_sent_once(double: Double, connected: Connected, client_id: str) -> None:
+    """R6, R7."""
+    store, of = AerospikeDataStore(connected(double.hosts), client_id), deduper(client_id, "map")
+    probes = craft(of, (5, (1, 2)), (5, (2, 1)), (6, (1, 2)), (5, (1, 2, 2)))
+    store.absent(probes, NOW)
+    double.hooks.reset_counts()
+    assert store.add_if_absent(probes, NOW, NOW + DAY).tolist() == [True, False, True, False]
+    assert double.hooks.counts["row"] == 2
+    assert not store.absent(probes, NOW).any()
+
+
+@BOTH
+def test_farms_that_join(double: Double, connected: Connected, client_id: str, layout: str) -> None:
+    """R19: a farm that registers later is seen within the refresh, and its entities are not reported absent."""
+    contexts = {farm: connected(double.hosts, farm=farm, layout=layout) for farm in ("dc1", "dc2")}
+    stores = {farm: AerospikeDataStore(context, client_id) for farm, context in contexts.items()}
+    of = deduper(client_id, layout)
+    AerospikeMetaStore(contexts["dc1"], client_id).create(of)
+    assert stores["dc1"].absent_one(of, *ROW, NOW)
+    AerospikeMetaStore(contexts["dc2"], client_id).create(of)
+    assert stores["dc2"].add_if_absent_one(of, *ROW, NOW, NOW + DAY)
+    assert not stores["dc1"].absent_one(of, *ROW, NOW + REFRESH)
+    assert not stores["dc1"].add_if_absent_one(of, *ROW, NOW + REFRESH, NOW + DAY)
+    level_dc = deduper(client_id, layout, level=Level.DC)
+    assert stores["dc1"].add_if_absent_one(level_dc, *ROW, NOW, NOW + DAY)
+    assert stores["dc2"].add_if_absent_one(level_dc, *ROW, NOW, NOW + DAY)
+
+
+@BOTH
+def test_positions_counted(connected: Connected, client_id: str, layout: str) -> None:
+    """R1: live ones only, each once however many farms set it, at the latest of their expiries."""
+    farms = "dc1", "dc2"
+    stores = {farm: AerospikeDataStore(connected(farm=farm), client_id) for farm in farms}
+    for of in (deduper(client_id, layout), deduper(f"{client_id}-large", layout, bits_per_shard=30_000)):
+        stores["dc1"].add(craft(of, (5, (-1, 2, 29_000)), (6, [1])), NOW, NOW + 1_000)
+        stores["dc2"].add(craft(of, (5, (2, 3))), NOW, NOW + 2_000)
+        stores["dc2"].add(craft(of, (5, (4, 5))), NOW, NOW + 10)
+        for store in stores.values():
+            found = store._calls.live(store._place(of), farms, [5, 6, 7], NOW + 11)
+            assert sorted(found) == [NOW + 1_000] * 3 + [NOW + 2_000] * 2
+        stats = stores["dc1"].stats(of, NOW)
+        assert stats.total == of.config.shards * of.config.bits_per_shard
+
+
+def test_other_layouts_are_refused(connected: Connected, client_id: str) -> None:
+    store = AerospikeDataStore(connected(), client_id)
+    with pytest.raises(StoreError, match="recorded with layout 'bitmap', this version knows map and bins") as caught:
+        store.absent_one(deduper(client_id, "bitmap"), 5, (1, 2), NOW)
+    assert caught.value.code is ErrorCode.DEDUPER_CONFIG_MISMATCH
+
+
+@pytest.mark.parametrize(
+    ("farm", "layout", "bits", "most"),
+    [("dc-0007", "bins", 1_000, 6), ("a-farm-of-14-b", "map", WHOLE + 1, 13), ("a-farm-of-13-", "map", 30_000, 12)],
+)
+def test_farms_too_long_for_the_bins(
+    connected: Connected, client_id: str, farm: str, layout: str, bits: int, most: int
+) -> None:
+    """Row 5, R17: the server would say no later, or look into another bin. Said before anything is registered."""
+    store, of = AerospikeDataStore(connected(farm=farm), client_id), deduper(client_id, layout, bits_per_shard=bits)
+    told = f"farm is '{farm}', which has {len(farm)} bytes, allowed are {most} in the layout {layout}"
+    with pytest.raises(StoreError, match=told) as caught:
+        store.add_one(of, 5, (1, 2), NOW, NOW + DAY)
+    assert caught.value.code is ErrorCode.DEDUPER_CONFIG_MISMATCH
+    if layout == "map":
+        with pytest.raises(InvalidConfigError, match=told):
+            store.check_config(of.config)
+    fits = AerospikeDataStore(connected(farm=farm[:most]), client_id)
+    fits.add_one(of, 5, (bits - 1, 2), NOW, NOW + DAY)
+    assert not fits.absent_one(of, 5, (bits - 1, 2), NOW)
+
+
+@pytest.mark.parametrize("bits", [1_000, WHOLE, WHOLE + 1, 30_000])
+def test_bins_are_no_longer_than_allowed(bits: int) -> None:
+    """Whatever the position, negative ones too."""
+    names = {map_bin("a-farm-of-12", position, segments(bits)) for position in range(-bits + 1, bits)}
+    assert len(names) == segments(bits)
+    assert max(map(len, names)) <= 15
+
+
+@BOTH
+def test_through_the_engine(connected: Connected, reader: Reader, client_id: str, layout: str) -> None:
+    """R14, R20: registered, added and found again by another engine, in the layout that the record says."""
+    clock = FakeClock(NOW)
+    with SolusEngine.open(connected(layout=layout), client_id=client_id, clock=clock) as engine:
+        engine.register("orders", DeDuperConfig())
+        added = engine.deduper("orders").add_if_absent_many(["a", "b", "a", 1], DAY)
+        assert added == {"a": True, "b": True, 1: True}
+    with SolusEngine.open(
+        connected(layout="map" if layout == "bins" else "bins"), client_id=client_id, clock=clock
+    ) as other:
+        assert other.deduper("orders").check_absence_many(["a", "b", "1", "c"]) == {
+            "a": False,
+            "b": False,
+            "1": False,
+            "c": True,
+        }
