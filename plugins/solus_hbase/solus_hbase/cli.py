@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 from solus_hbase.dev_server import DevServerError, HBaseServer
+from solus_hbase.dev_server.process import HOST, accepts
 
+_CHECK_SECONDS: Final = 1
 _DESCRIPTION = """\
 Runs a whole HBase on 127.0.0.1 until Ctrl-C, and prints the URL to use. Needs Java 17 to 23, and Maven for the
 first start, which downloads 110 MB. Takes about 500 MB of memory. Not for data that matter."""
@@ -38,12 +42,15 @@ def dev_server(port: int, thrift: int, data: Path | None) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             handlers.callback(signal.signal, number, signal.signal(number, _end))
         try:
+            if accepts(port):
+                raise DevServerError(f"port {port} of {HOST} is taken: choose another with --port")
             _say(f"starting HBase with Thrift{thrift}, {'dropped at the end' if data is None else f'kept in {data}'}")
             with HBaseServer(data, thrift=[thrift], ports={thrift: port}) as server:
                 print(f"hbase://{server.host}:{port}/solus", flush=True)
                 _say("ready; Ctrl-C ends it")
                 while True:
-                    signal.pause()
+                    server.check()
+                    time.sleep(_CHECK_SECONDS)
         except DevServerError as error:
             _say(str(error))
             return 1
@@ -60,10 +67,9 @@ def _say(text: str) -> None:
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 < port < 65536:
-        raise argparse.ArgumentTypeError(f"{text} is not between 1 and 65535")
-    return port
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port, allowed are whole numbers from 1 to 65535")
+    return int(text)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, final
-
-import numpy as np
+from typing import final
 
 from solus_core.errors import ErrorCode, StoreError
 from solus_core.model import Atomicity, DeDuper, DeDuperConfig, Level
@@ -14,14 +12,11 @@ from solus_hbase.batches import Part, Progress, by_shard, chunks
 from solus_hbase.cells import Held, Place
 from solus_hbase.config import JAVA, NATIVE
 from solus_hbase.context import HBaseContext
-from solus_hbase.layout import DATA_FAMILY, LONG, RowKeys, data_table
+from solus_hbase.figures import sampled
+from solus_hbase.layout import DATA_FAMILY, RowKeys, data_table
 from solus_hbase.tables import ensure_table
 from solus_hbase.workers import Workers
 from solus_hbase.writing import Writer
-
-_SAMPLE_POSITIONS: Final = 200_000
-_SAMPLE_SHARDS: Final = 200
-_SAMPLE_ROWS: Final = 50
 
 
 @final
@@ -115,16 +110,8 @@ class HBaseDataStore:
         return held.absent(distinct, now) and self._writer.win(place, shard, held, distinct, now, expires_at)
 
     def stats(self, deduper: DeDuper, now: int) -> StoreStats:
-        """Counted in a random sample of up to 200 shards."""
-        place, config = self._place(deduper), deduper.config
-        count = max(1, min(_SAMPLE_SHARDS, _SAMPLE_POSITIONS // config.bits_per_shard))
-        shards = np.random.default_rng().choice(config.shards, count, replace=False).tolist()
-        live = 0
-        for first in range(0, count, _SAMPLE_ROWS):
-            wanted = [(place.row_key(shard), None) for shard in shards[first : first + _SAMPLE_ROWS]]
-            for cells in self._gateway.get(place.table, DATA_FAMILY, wanted):
-                live += sum(name.endswith(b"#ttl") and LONG.unpack(cell[0])[0] >= now for name, cell in cells.items())
-        return StoreStats(live=live, seen=count * config.bits_per_shard, total=config.shards * config.bits_per_shard)
+        """Counted in a random sample of up to 20,000 shards."""
+        return sampled(self._gateway, self._place(deduper), now)
 
     def close(self) -> None:
         self._closed = True

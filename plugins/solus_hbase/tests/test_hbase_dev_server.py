@@ -8,17 +8,19 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import happybase  # type: ignore[import-untyped]  # it has no types
 import pytest
 
-from solus_hbase import cli
+from solus_hbase import HBaseConfig, connect
 from solus_hbase.dev_server import DevServerError, HBaseServer, tools
 from solus_hbase.dev_server.process import Process
+from solus_hbase.dev_server.server import master_is_ready
 from solus_hbase.dev_server.settings import Ports, site
+from solus_hbase.tables import ensure_table
 
 SLEEPER = [sys.executable, "-S", "-c", "import time; print('up', flush=True); time.sleep(600)"]
 END_SECONDS = 60
@@ -85,6 +87,14 @@ class TestTools:
         with pytest.raises(DevServerError, match=r"Maven could not get HBase .*\n\[ERROR\] Unknown host"):
             tools.class_path()
 
+    def test_no_place_for_the_class_path(
+        self, fake_tool: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+        with pytest.raises(DevServerError, match=r"set XDG_CACHE_HOME .*/file/"):
+            tools.class_path()
+
     def test_maven_is_asked_once(self, fake_tool: Callable[[str, str], None], tmp_path: Path) -> None:
         """A class path that lost a jar is resolved again."""
         jar = tmp_path / "a.jar"
@@ -119,11 +129,28 @@ class TestProcess:
             process.wait_until_ready(deadline=float("inf"))
         process.kill()
 
+    def test_one_that_dies_is_noticed(self, tmp_path: Path) -> None:
+        """One that is killed on request is not dead, nor is one that runs."""
+        process = Process("sleeper", SLEEPER, tmp_path / "s.log", ())
+        process.check()
+        process.start()
+        process.check()
+        assert process.pid is not None
+        watched = os.pidfd_open(process.pid)
+        (tmp_path / "s.log").write_text("last words\n")
+        os.killpg(process.pid, signal.SIGKILL)
+        assert select.select([watched], [], [], END_SECONDS)[0]
+        os.close(watched)
+        with pytest.raises(DevServerError, match=r"(?s)sleeper has died.*s\.log:\nlast words"):
+            process.check()
+        process.kill()
+        process.check()
+
     def test_the_deadline_holds(self, tmp_path: Path) -> None:
         """An old line in the log, from before this start, does not count as ready."""
         log = tmp_path / "s.log"
         log.write_text("ready\n")
-        process = Process("sleeper", SLEEPER, log, (), ready_line="ready")
+        process = Process("sleeper", SLEEPER, log, (), is_ready=lambda logged: logged == "ready\n")
         process.start()
         with pytest.raises(DevServerError, match=r"(?s)sleeper did not get ready in time.*s\.log:\nready"):
             process.wait_until_ready(deadline=0)
@@ -166,6 +193,42 @@ def test_every_address_is_of_this_machine() -> None:
     assert set(addresses.values()) == {"127.0.0.1", "localhost"}
 
 
+INITIALIZED = "M: Master has completed initialization 3.016sec\n"
+
+
+def begun(count: int) -> str:
+    return f"M: Upgrading; {count} have existingServerCrashProcedures, 1 possibly 'live' servers, and 1 'splitting'.\n"
+
+
+def killed(name: str) -> str:
+    return f"M: Processing expiration of host,{name},1 on host,1,2\n"
+
+
+def replaced(name: str) -> str:
+    return f"P: removed crashed server host,{name},1 after splitting done\n"
+
+
+@pytest.mark.parametrize(
+    ("logged", "ready"),
+    [
+        ("", False),
+        (begun(0), False),
+        (begun(0) + INITIALIZED, True),
+        (begun(0) + killed("a") + INITIALIZED, False),
+        (begun(0) + killed("a") + INITIALIZED + replaced("a"), True),
+        (begun(0) + killed("a") + replaced("a"), False),
+        (begun(0) + killed("a") + replaced("a") + INITIALIZED, True),
+        (begun(0) + killed("a") + killed("b") + INITIALIZED + replaced("b"), False),
+        (begun(1) + INITIALIZED, False),
+        (begun(1) + killed("a") + replaced("a") + INITIALIZED, False),
+        (begun(1) + killed("a") + replaced("a") + INITIALIZED + replaced("b"), True),
+    ],
+)
+def test_when_a_master_is_ready(logged: str, ready: bool) -> None:
+    """As HBase words it: not before the regions of each region server that was killed are open again."""
+    assert master_is_ready(logged) is ready
+
+
 class TestServer:
     def test_data_survive_sigkill(self, hbase_server: HBaseServer) -> None:
         """What a gateway said was written is there after master and gateway were killed and started again."""
@@ -179,6 +242,24 @@ class TestServer:
         with closing(happybase.Connection(hbase_server.host, hbase_server.port(1))) as connection:
             assert connection.table("dev_server").row(b"row") == {b"S:a": b"1"}
             connection.delete_table("dev_server", disable=True)
+
+    def test_old_tables_can_be_read_at_once(self, hbase_server: HBaseServer) -> None:
+        """The master is not ready before all 257 regions are open again, which it does after it is initialized."""
+        keys = [bytes((i,)) for i in range(256)]
+        hosts = f"{hbase_server.host}:{hbase_server.port(2)}"
+        with closing(connect(HBaseConfig(hosts=hosts, table="old", attempts=1, timeout=60))) as context:
+            ensure_table(context.gateway, context.config, "old", b"S")
+            context.gateway.put("old", b"S", [(key, [(b"a", key)]) for key in keys])
+            hbase_server.kill("master", "thrift1", "thrift2")
+            hbase_server.start("master")
+            log = (hbase_server.directory / "logs" / "master.log").read_text().rpartition("STARTING service HMaster")[2]
+            assert "Processing expiration of localhost," in log
+            assert "removed crashed server localhost," in log
+            hbase_server.start("thrift1", "thrift2")
+            found = context.gateway.get("old", b"S", [(key, None) for key in keys])
+        assert [cells[b"a"][0] for cells in found] == keys
+        with closing(happybase.Connection(hbase_server.host, hbase_server.port(1))) as connection:
+            connection.delete_table("old", disable=True)
 
     def test_more_gateways(self, hbase_server: HBaseServer) -> None:
         """In whichever transport is wanted."""
@@ -195,6 +276,21 @@ class TestServer:
         with pytest.raises(DevServerError, match=f"another server runs in {hbase_server.directory}"):
             HBaseServer(hbase_server.directory).__enter__()
         assert (hbase_server.directory / "zookeeper").is_dir()
+
+    def test_a_folder_of_somebody_else(self, hbase_tools: None, tmp_path: Path) -> None:
+        """Is refused and left as it is."""
+        (tmp_path / "theirs").touch()
+        with pytest.raises(DevServerError, match=f"{tmp_path} holds other things"):
+            HBaseServer(tmp_path).__enter__()
+        assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+
+    def test_the_folder_of_an_earlier_server(self, hbase_tools: None, tmp_path: Path) -> None:
+        """Even of one that was killed in the middle."""
+        for _ in range(2):
+            server = HBaseServer(tmp_path / "new" / "folder")
+            server._take_directory()
+            (server.directory / "data").mkdir(exist_ok=True)
+            server.stop()
 
     def test_an_unknown_part(self, hbase_server: HBaseServer) -> None:
         with pytest.raises(DevServerError, match="no part is named 'thrift3', only master, thrift1, thrift2"):
@@ -226,58 +322,3 @@ def listeners() -> list[tuple[str, int]]:
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     sockets = [(row[1][:8], f"socket:[{row[9]}]") for row in rows if row[3] == "0A"]
     return [(address, owners[inode]) for address, inode in sockets if inode in owners]
-
-
-@contextmanager
-def running_program(*arguments: str, env: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
-    """``solus-hbase dev-server``, which ends with the block whether or not the test goes well."""
-    command = [sys.executable, "-m", "solus_hbase.cli", "dev-server", *arguments]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env) as running:
-        try:
-            yield running
-        finally:
-            running.kill()
-
-
-class TestCommand:
-    def test_runs_until_ctrl_c(self, hbase_tools: None, tmp_path: Path) -> None:
-        """Its only line on the standard output is the URL; a directory that was given keeps the data."""
-        with socket.create_server(("127.0.0.1", 0)) as chosen:
-            port = chosen.getsockname()[1]
-        with running_program("--port", str(port), "--thrift", "1", "--data", str(tmp_path)) as running:
-            assert running.stdout is not None
-            assert running.stdout.readline() == f"hbase://127.0.0.1:{port}/solus\n"
-            with closing(happybase.Connection("127.0.0.1", port)) as connection:
-                assert connection.tables() == []
-            running.send_signal(signal.SIGINT)
-            assert running.wait(END_SECONDS) == 0
-            assert running.stdout.read() == ""
-        with pytest.raises(OSError, match="refused"):
-            socket.create_connection(("127.0.0.1", port))
-        assert (tmp_path / "data").is_dir()
-
-    def test_can_be_ended_while_it_starts(self, hbase_tools: None, tmp_path: Path) -> None:
-        """And drops what it had written by then."""
-        with running_program("--port", "1", env=os.environ | {"TMPDIR": str(tmp_path)}) as running:
-            assert running.stderr is not None
-            assert running.stderr.readline().endswith("starting HBase with Thrift2, dropped at the end\n")
-            running.send_signal(signal.SIGTERM)
-            assert running.wait(END_SECONDS) == 0
-        assert not list(tmp_path.iterdir())
-
-    def test_a_taken_port(self, hbase_tools: None, capsys: pytest.CaptureFixture[str]) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as other:
-            port = other.getsockname()[1]
-            assert cli.main(["dev-server", "--port", str(port)]) == 1
-        assert f"port {port} of 127.0.0.1 is taken" in capsys.readouterr().err
-
-    def test_no_java(self, fake_tool: object, capsys: pytest.CaptureFixture[str]) -> None:
-        assert cli.main(["dev-server"]) == 1
-        assert "solus-hbase: no java on PATH" in capsys.readouterr().err
-
-    @pytest.mark.parametrize("arguments", [["dev-server", "--port", "0"], ["dev-server", "--thrift", "3"], []])
-    def test_bad_arguments(self, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit, match="2"):
-            cli.main(arguments)
-        assert "usage: solus-hbase" in capsys.readouterr().err

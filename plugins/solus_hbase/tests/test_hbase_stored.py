@@ -319,12 +319,6 @@ def test_a_layout_that_is_asked_for_is_had_or_refused(connected: Callable[..., H
     assert HBaseMetaStore(connected(), client_id).create(deduper(client_id, "java")).layout == "native"
 
 
-def test_stats(connected: Callable[..., HBaseContext], client_id: str) -> None:
-    store, of = HBaseDataStore(connected(), client_id), deduper(client_id, bits_per_shard=1_000)
-    stats = store.stats(of, NOW)
-    assert (stats.live, stats.seen, stats.total) == (0, 200_000, 10**9)
-
-
 def test_connections_that_the_user_opens(hbase_server: HBaseServer, client_id: str) -> None:
     """R24: here those of happybase; and a gateway that is lent stays open."""
     opened: list[Any] = []

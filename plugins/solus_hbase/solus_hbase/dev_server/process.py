@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, final
@@ -28,14 +28,14 @@ _TAIL_LINES: Final = 15
 class Process:
     """A Java process that can be started and killed again and again.
 
-    It is ready once its ports accept and, if ``ready_line`` is given, its log has shown that text since the start.
+    It is ready once its ports accept and ``is_ready`` agrees, which is shown what it has logged since its start.
     """
 
     name: str
     command: list[str]
     log: Path
     ports: tuple[int, ...]
-    ready_line: str = ""
+    is_ready: Callable[[str], bool] = lambda _logged: True
     _running: subprocess.Popen[bytes] | None = None
     _log_start: int = 0
 
@@ -49,7 +49,7 @@ class Process:
         if self.pid is not None:
             raise DevServerError(f"{self.name} is already running")
         for port in self.ports:
-            if _accepts(port):
+            if accepts(port):
                 raise DevServerError(f"port {port} of {HOST} is taken by another process; {self.name} wants it")
         self.log.touch()
         self._log_start = self.log.stat().st_size
@@ -62,12 +62,17 @@ class Process:
 
     def wait_until_ready(self, deadline: float) -> None:
         """Wait until ``deadline``, a ``time.monotonic()``, at the most."""
-        while not self._is_ready():
+        while not self._ready():
             if self.pid is None:
                 raise DevServerError(f"{self.name} ended while it started. {self._last_words()}")
             if time.monotonic() > deadline:
                 raise DevServerError(f"{self.name} did not get ready in time. {self._last_words()}")
             time.sleep(_POLL_SECONDS)
+
+    def check(self) -> None:
+        """Raise if it runs no more although nobody killed it."""
+        if self._running is not None and self.pid is None:
+            raise DevServerError(f"{self.name} has died. {self._last_words()}")
 
     def kill(self) -> None:
         """End it as a power cut would: SIGKILL, and nothing of it runs any more. Fine when it does not run."""
@@ -85,13 +90,11 @@ class Process:
         """What it wrote outside of its log: complaints of Java itself."""
         return self.log.with_suffix(".out")
 
-    def _is_ready(self) -> bool:
-        if self.ready_line:
-            with self.log.open("rb") as log:
-                log.seek(self._log_start)
-                if self.ready_line.encode() not in log.read():
-                    return False
-        return all(map(_accepts, self.ports))
+    def _ready(self) -> bool:
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            logged = log.read().decode(errors="replace")
+        return self.is_ready(logged) and all(map(accepts, self.ports))
 
     def _last_words(self) -> str:
         told = [path for path in (self.log, self.output) if path.exists() and path.stat().st_size]
@@ -114,11 +117,12 @@ def free_ports(count: int, taken: Collection[int] = ()) -> list[int]:
     return found
 
 
-def _last_lines(path: Path) -> list[str]:
-    return path.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
-
-
-def _accepts(port: int) -> bool:
+def accepts(port: int) -> bool:
+    """Does anything listen there?"""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((HOST, port)) == 0
+
+
+def _last_lines(path: Path) -> list[str]:
+    return path.read_text(errors="replace").splitlines()[-_TAIL_LINES:]

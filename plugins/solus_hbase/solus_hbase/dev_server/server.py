@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, TextIO, final
@@ -20,6 +21,13 @@ _CLASSES: Final = {
     1: "org.apache.hadoop.hbase.thrift.ThriftServer",
     2: "org.apache.hadoop.hbase.thrift2.ThriftServer",
 }
+_INITIALIZED: Final = "Master has completed initialization"
+# Before that, the master tells of region servers that were killed: how many an earlier master had begun to replace,
+# and each that is new to it. The last line comes when all regions of such a one are open elsewhere.
+_BEGUN: Final = re.compile(r" (\d+) have existingServerCrashProcedures")
+_KILLED: Final = re.compile(r"Processing expiration of (\S+)")
+_REPLACED: Final = re.compile(r"removed crashed server (\S+)")
+_MARK: Final = "solus-hbase.lock"
 _JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true")
 
 
@@ -27,12 +35,12 @@ _JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.ne
 class HBaseServer:
     """HBase on ``host`` for as long as the ``with`` block lasts; gone with this process too, however it ends.
 
-    ``directory`` holds data, logs and settings and is kept; without one, a temporary directory is used and
-    removed, and the attribute says which, inside the block. ``thrift`` says which gateways start with it, on
-    ``ports[kind]`` or on any free port. ``hbase_site`` and ``core_site`` are settings over our own, ``jvm_options``
-    go to every Java. Each start is awaited for ``deadline_seconds`` at the most. Parts are named ``master``,
-    ``thrift1``, ``thrift2`` and, for a gateway that was started later, by what :meth:`start_gateway` says. What
-    can't be done raises :class:`DevServerError`.
+    ``directory`` holds data, logs and settings and is kept: a new one, an empty one, or that of an earlier server.
+    Without one, a temporary directory is used and removed, and the attribute says which, inside the block.
+    ``thrift`` says which gateways start with it, on ``ports[kind]`` or on any free port. ``hbase_site`` and
+    ``core_site`` are settings over our own, ``jvm_options`` go to every Java. Each start is awaited for
+    ``deadline_seconds`` at the most. Parts are named ``master``, ``thrift1``, ``thrift2`` and, for a gateway that was
+    started later, by what :meth:`start_gateway` says. What can't be done raises :class:`DevServerError`.
     """
 
     host: Final = HOST
@@ -46,7 +54,7 @@ class HBaseServer:
         hbase_site: Mapping[str, str] | None = None,
         core_site: Mapping[str, str] | None = None,
         jvm_options: Collection[str] = (),
-        deadline_seconds: float = 90,
+        deadline_seconds: float = 180,
     ) -> None:
         self.directory = Path() if directory is None else directory.resolve()
         self._is_temporary = directory is None
@@ -67,6 +75,9 @@ class HBaseServer:
             self._take_directory()
             self._add_parts()
             self.start(*self._processes)
+        except OSError as error:
+            self.stop()
+            raise DevServerError(f"no folder for the data: {error}") from error
         except BaseException:
             self.stop()
             raise
@@ -82,7 +93,7 @@ class HBaseServer:
         return self._ports[kind]
 
     def start(self, *names: str) -> None:
-        """Start these parts at once and wait until each is ready."""
+        """Start these parts at once and wait until each is ready, and old tables can be read."""
         processes = [self._process(name) for name in names]
         if MASTER in names:
             # Only sessions of processes that are gone are in it; they would be waited for.
@@ -92,6 +103,11 @@ class HBaseServer:
             process.start()
         for process in processes:
             process.wait_until_ready(deadline)
+
+    def check(self) -> None:
+        """Raise if a part has died that nobody killed."""
+        for process in self._processes.values():
+            process.check()
 
     def kill(self, *names: str) -> None:
         """End these parts as a power cut would; what was written stays, and :meth:`start` brings them back."""
@@ -133,7 +149,10 @@ class HBaseServer:
 
     def _take_directory(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        lock = (self.directory / "lock").open("w")
+        found = {path.name for path in self.directory.iterdir()}
+        if found and _MARK not in found:
+            raise DevServerError(f"{self.directory} holds other things than the data of a server: use an empty folder")
+        lock = (self.directory / _MARK).open("w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -149,7 +168,7 @@ class HBaseServer:
             ["org.apache.hadoop.hbase.master.HMaster", "start"],
             (master, region_server),
             memory="-Xmx1g",
-            ready_line="Master has completed initialization",
+            is_ready=master_is_ready,
         )
         for kind, port in zip(self._thrift, free, strict=True):
             self._ports.setdefault(kind, port)
@@ -172,7 +191,7 @@ class HBaseServer:
         ports: tuple[int, ...],
         *,
         memory: str,
-        ready_line: str = "",
+        is_ready: Callable[[str], bool] = lambda _logged: True,
         hbase_site: Mapping[str, str] | None = None,
     ) -> None:
         conf, logs = self.directory / "conf" / name, self.directory / "logs"
@@ -180,4 +199,10 @@ class HBaseServer:
         write_conf(conf, self._hbase_site | dict(hbase_site or {}), self._core_site)
         log = logs / f"{name}.log"
         options = [memory, *self._jvm_options, f"-Dsolus.log={log}", "-cp", f"{conf}:{self._class_path}"]
-        self._processes[name] = Process(name, [self._java, *options, *arguments], log, ports, ready_line)
+        self._processes[name] = Process(name, [self._java, *options, *arguments], log, ports, is_ready)
+
+
+def master_is_ready(logged: str) -> bool:
+    """Is the master initialized, and have the tables of earlier runs been opened?"""
+    killed = sum(map(int, _BEGUN.findall(logged))) + len(set(_KILLED.findall(logged)))
+    return _INITIALIZED in logged and len(set(_REPLACED.findall(logged))) >= killed

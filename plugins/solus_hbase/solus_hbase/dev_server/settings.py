@@ -41,6 +41,10 @@ def site(directory: Path, ports: Ports) -> dict[str, str]:
         "hbase.master.info.port": "-1",
         "hbase.regionserver.info.port": "-1",
         "hbase.thrift.info.port": "-1",
+        # A machine may stall, or be suspended; the master would take itself for dead after 10 s. A ZooKeeper grants
+        # 20 ticks at most. Nobody ever waits for a session to end: ZooKeeper begins anew with the master.
+        "zookeeper.session.timeout.localHBaseCluster": "3600000",
+        "hbase.zookeeper.property.tickTime": "180000",
         # A quick start.
         "hbase.regionserver.msginterval": "100",
         "hbase.server.thread.wakefrequency": "100",

@@ -45,10 +45,14 @@ def java() -> str:
 def class_path() -> str:
     """The class path of HBase. The first time Maven downloads it (110 MB); later the answer comes from a file."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "solus-hbase" / HBASE_VERSION
-    cache.mkdir(parents=True, exist_ok=True)
     remembered = cache / "cp.txt"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        only_one = (cache / "lock").open("w")
+    except OSError as error:
+        raise DevServerError(f"no folder for what Maven finds, set XDG_CACHE_HOME to one: {error}") from error
     # Two Mavens at once can spoil the repository that they download to.
-    with (cache / "lock").open("w") as lock:
+    with only_one as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if remembered.is_file():
             known = remembered.read_text()
