@@ -13,7 +13,7 @@ from solus_aerospike.context import AerospikeContext
 from solus_aerospike.layout import meta_key, meta_set
 from solus_aerospike.namespaces import check_namespace
 from solus_aerospike.records import Fields, MetaRecord, bins_of, decode, encode, fetch, parse
-from solus_core.errors import DeDuperNotFoundError, ErrorCode, StoreError
+from solus_core.errors import ConfigMismatchError, DeDuperNotFoundError, ErrorCode, StoreError
 from solus_core.model import DeDuper
 
 _ROUNDS: Final = 100
@@ -45,6 +45,9 @@ class AerospikeMetaStore:
                 self._write(deduper.name, MetaRecord({}, deduper.layout == BINS, None), {self._farm: encode(deduper)})
                 continue
             stored = decode(self._client_id, deduper.name, record)
+            # Who names a layout relies on it: beside Java's writes, say.
+            if self._context.config.layout == deduper.layout != stored.layout:
+                raise ConfigMismatchError(deduper.name, {"layout": (stored.layout, deduper.layout)})
             if self._farm in record.farms:
                 return stored
             if self._write(deduper.name, record, {self._farm: encode(stored)}):

@@ -12,7 +12,7 @@ import pytest
 
 from solus_aerospike import AerospikeConfig, AerospikeContext, AerospikeMetaStore
 from solus_aerospike.farms import REFRESH, KnownFarms
-from solus_core.errors import ErrorCode, InvalidArgumentError, InvalidConfigError, StoreError
+from solus_core.errors import ConfigMismatchError, ErrorCode, InvalidArgumentError, InvalidConfigError, StoreError
 from solus_core.model import DeDuper, DeDuperConfig, Level
 from solus_core.stores import MetaStore
 from solus_core.testing import MetaStoreContract
@@ -102,6 +102,18 @@ def test_a_farm_that_registers_joins(
     _, meta, bins = aerospike_client.get(key)
     assert never_expires(meta)
     assert sorted(bins if layout == "map" else {name.split("##")[0] for name in bins}) == ["dc1", "dc2", "dc3"]
+
+
+def test_a_layout_that_is_asked_for_is_had_or_refused(
+    open_meta: OpenMeta, aerospike_client: Any, key: tuple[str, str, str]
+) -> None:
+    """R13: whoever names a layout relies on it; others take what is recorded. Java's records are bins."""
+    aerospike_client.put(key, java("dc1"))
+    assert open_meta("dc1", layout="bins").create(attrs.evolve(OFFERS, layout="bins")).layout == "bins"
+    assert open_meta("dc1").create(attrs.evolve(OFFERS, layout="map")).layout == "bins"
+    with pytest.raises(ConfigMismatchError, match="layout: registered bins, requested map"):
+        open_meta("dc2", layout="map").create(attrs.evolve(OFFERS, layout="map"))
+    assert "dc2##farm" not in aerospike_client.get(key)[2]
 
 
 def test_bins_are_those_of_java(open_meta: OpenMeta, aerospike_client: Any, key: tuple[str, str, str]) -> None:
