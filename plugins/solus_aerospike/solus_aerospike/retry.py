@@ -136,7 +136,7 @@ class Caller:
             f"{what}: {type(cause).__name__} ({code})"
             + (f": {text}" if text else "")
             + (f" ({advice})" if advice else ""),
-            in_doubt=bool(getattr(cause, "in_doubt", False)) if in_doubt is None else in_doubt,
+            in_doubt=_in_doubt(cause) if in_doubt is None else in_doubt,
         )
         made.__cause__ = cause
         return made
@@ -192,6 +192,12 @@ def _code(error: Exception) -> int:
     # An exception of a code without a class has it in its arguments only.
     code = error.args[0] if error.args else getattr(error, "code", None)
     return code if isinstance(code, int) else 0
+
+
+def _in_doubt(error: Exception) -> bool:
+    # Its attributes are those of the class, which the next error in any thread overwrites. The arguments are its own:
+    # code, message, file, line, in_doubt. What the client refuses by itself has fewer, and was not sent.
+    return len(error.args) > 4 and bool(error.args[4])  # noqa: PLR2004  # as listed
 
 
 def _first_line(error: Exception) -> str:

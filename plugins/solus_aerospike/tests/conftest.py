@@ -10,11 +10,14 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from solus_aerospike import AerospikeConfig, AerospikeContext, connect
+from solus_aerospike.data_store import AerospikeDataStore
 
 DOUBLE = Path(__file__).with_name("double")
 if str(DOUBLE) not in sys.path:
@@ -85,6 +88,40 @@ def aerospike_client(aerospike_hosts: list[tuple[str, int]]) -> Iterator[Any]:
     client = aerospike.client({"hosts": aerospike_hosts})
     yield client
     client.close()
+
+
+@pytest.fixture
+def connected(
+    aerospike_hosts: list[tuple[str, int]], aerospike_namespace: str, aerospike_set: str
+) -> Iterator[Callable[..., AerospikeContext]]:
+    """Contexts on the server, and this test's set there; closed at its end."""
+    opened: list[AerospikeContext] = []
+
+    def make(hosts: list[tuple[str, int]] = aerospike_hosts, **settings: Any) -> AerospikeContext:
+        settings = {"namespace": aerospike_namespace, "set": aerospike_set, "farm": "dc1", **settings}
+        opened.append(connect(AerospikeConfig(hosts=",".join(f"{host}:{port}" for host, port in hosts), **settings)))
+        return opened[-1]
+
+    yield make
+    for context in opened:
+        context.close()
+
+
+@pytest.fixture
+def opened(double: Double, aerospike_set: str) -> Iterator[Callable[..., AerospikeDataStore]]:
+    """Stores on the double, on another port of its host where one is given, that don't wait long between tries."""
+    contexts: list[AerospikeContext] = []
+
+    def make(port: int | None = None, **settings: Any) -> AerospikeDataStore:
+        host, of_double = double.hosts[0]
+        fixed = {"hosts": f"{host}:{port or of_double}", "namespace": "test", "set": aerospike_set, "farm": "dc1"}
+        contexts.append(connect(AerospikeConfig(**{**fixed, "backoff": 0.001, **settings})))
+        return AerospikeDataStore(contexts[-1], "faults")
+
+    yield make
+    double.thaw()
+    for context in contexts:
+        context.close()
 
 
 @pytest.fixture

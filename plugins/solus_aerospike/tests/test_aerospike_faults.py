@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from aerospike import exception
 
-from solus_aerospike import AerospikeConfig, AerospikeContext, connect
 from solus_aerospike.batches import RECORDS
 from solus_aerospike.data_store import AerospikeDataStore
-from solus_aerospike.retry import ANSWERS, CURABLE, Caller
 from solus_core.errors import ErrorCode, InvalidConfigError, StoreBatchError, StoreError
 from solus_core.model import DeDuper, DeDuperConfig
 from solus_core.stores import Probes
@@ -32,23 +29,6 @@ BOTH = pytest.mark.parametrize("layout", ["map", "bins"])
 Opened = Callable[..., AerospikeDataStore]
 
 
-@pytest.fixture
-def opened(double: Double, aerospike_set: str) -> Iterator[Opened]:
-    """Stores on the double."""
-    contexts: list[AerospikeContext] = []
-
-    def make(port: int | None = None, **settings: Any) -> AerospikeDataStore:
-        host, of_double = double.hosts[0]
-        fixed = {"hosts": f"{host}:{port or of_double}", "namespace": "test", "set": aerospike_set, "farm": "dc1"}
-        contexts.append(connect(AerospikeConfig(**{**fixed, "backoff": 0.001, **settings})))
-        return AerospikeDataStore(contexts[-1], "faults")
-
-    yield make
-    double.thaw()
-    for context in contexts:
-        context.close()
-
-
 def deduper(layout: str = "map", **config: Any) -> DeDuper:
     return DeDuper(name=uuid.uuid4().hex, client_id="faults", config=DeDuperConfig(**config), layout=layout)
 
@@ -57,95 +37,6 @@ def with_farms_known(store: AerospikeDataStore, of: DeDuper) -> DeDuper:
     """So that the calls that are counted, or go wrong, are those of the verb."""
     store.absent_one(of, 999, (1, 2), NOW)
     return of
-
-
-ALL_CODES = sorted({found.code for found in vars(exception).values() if isinstance(getattr(found, "code", None), int)})
-REPEATED = {9, 11, 14, 18, 152, 211, -7, -8, -10, -12, -14, -15}
-
-
-@pytest.mark.parametrize("code", ALL_CODES)
-def test_each_code(code: int) -> None:
-    """R22, R23: what a repeat can cure is repeated, all else is not; an answer is no failure."""
-    caller, tries = Caller(3, 0.001), []
-
-    def call() -> None:
-        tries.append(1)
-        raise caller.error(code, "the first line\nthe second")
-
-    if code in ANSWERS:
-        with pytest.raises(exception.AerospikeError) as answer:
-            caller.read("looking", call)
-        assert answer.value.args[0] == code
-        assert len(tries) == 1
-        return
-    for verb in (caller.read, caller.write, caller.check_and_write):
-        tries.clear()
-        with pytest.raises(StoreError) as caught:
-            verb("looking", call)
-        assert len(tries) == (3 if code in REPEATED else 1)
-        assert (code in CURABLE) == (code in REPEATED)
-        assert caught.value.code is ErrorCode.AEROSPIKE_ERROR
-        assert f"looking: {type(caught.value.__cause__).__name__} ({code}): the first line" in caught.value.message
-        assert "second" not in caught.value.message
-        assert not caught.value.in_doubt
-        assert isinstance(caught.value.__cause__, exception.AerospikeError)
-
-
-@pytest.mark.parametrize(
-    ("code", "advice"),
-    [
-        (4, "32,767 bins"),
-        (8, "stops writes"),
-        (13, "max-record-size"),
-        (14, "transaction-pending-limit"),
-        (20, "made in the server's configuration"),
-        (22, "nsup-period"),
-        (-7, "max_conns_per_node"),
-    ],
-)
-def test_what_to_do_is_said(code: int, advice: str) -> None:
-    caller = Caller(1, 0.001)
-    assert advice in caller.failure("adding", caller.error(code)).message
-
-
-def test_a_code_without_a_class() -> None:
-    """A newer server may have codes that the client doesn't know."""
-    caller = Caller(3, 0.001)
-    made = caller.failure("adding", caller.error(199, "new"))
-    assert made.message == "adding: AerospikeError (199): new"
-    assert isinstance(made.__cause__, exception.AerospikeError)
-
-
-def in_doubt(error: Exception) -> Exception:
-    error.in_doubt = True  # type: ignore[attr-defined]  # the driver's
-    return error
-
-
-def told(*steps: Any) -> Callable[[], Any]:
-    rest = iter(steps)
-
-    def call() -> Any:
-        step = next(rest)
-        if isinstance(step, Exception):
-            raise step
-        return step
-
-    return call
-
-
-def test_doubt() -> None:
-    """R23: True is certain after any try; False only if no earlier try may have been applied."""
-    caller = Caller(3, 0.001)
-    lost, busy = in_doubt(caller.error(9)), caller.error(14)
-    assert caller.check_and_write("adding", told(lost, busy, True))
-    assert not caller.check_and_write("adding", told(busy, busy, False))
-    with pytest.raises(StoreError, match=r"TimeoutError \(9\); whether .* can't be told") as unclear:
-        caller.check_and_write("adding", told(busy, lost, False))
-    assert unclear.value.in_doubt
-    for verb, expected in ((caller.check_and_write, True), (caller.write, True), (caller.read, False)):
-        with pytest.raises(StoreError, match="RecordTooBig") as failed:
-            verb("adding", told(lost, caller.error(13)))
-        assert failed.value.in_doubt is expected
 
 
 @BOTH
@@ -328,48 +219,6 @@ def test_the_second_call_of_a_batch_fails(double: Double, opened: Opened, layout
     assert np.array_equal(store.add_if_absent(probes, NOW, END), ~expected)
 
 
-def test_a_stopped_server(double: Double, opened: Opened) -> None:
-    """R23: an error, in bounded time, never an answer, also where the client says that all is well; and it heals.
-
-    With no node left, a batch "succeeds" with records that nobody touched.
-    """
-    store = opened(attempts=2)
-    of = with_farms_known(store, deduper())
-    store.add(batch(of), NOW, END)
-    new = craft(of, (21, (1, 2)), (22, (1, 2)))
-    calls: list[Callable[[], object]] = [
-        lambda: store.absent_one(of, 0, (1, 2, 3), NOW),
-        lambda: store.add_one(of, 21, (1, 2), NOW, END),
-        lambda: store.add_if_absent_one(of, 21, (1, 2), NOW, END),
-        lambda: store.absent(batch(of), NOW),
-        lambda: store.add(new, NOW, END),
-        lambda: store.add_if_absent(new, NOW, END),
-        lambda: store.stats(of, NOW),
-    ]
-    double.stop()
-    try:
-        seen, deadline = set[str](), time.monotonic() + 60
-        # Connections refused at first; some seconds later the client has no node any more.
-        while "no node can be reached" not in " ".join(seen):
-            assert time.monotonic() < deadline, seen
-            for call in calls:
-                with pytest.raises((StoreError, StoreBatchError)) as caught:
-                    call()
-                assert not caught.value.in_doubt or "can't be told" not in caught.value.message
-                assert caught.value.__cause__ is not None
-                seen.add(caught.value.message)
-    finally:
-        double.start()
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            assert not store.absent(batch(of), NOW).any()
-            break
-        except StoreBatchError:
-            assert time.monotonic() < deadline
-    assert store.add_if_absent(new, NOW, END).all(), "something was applied by a server that was stopped"
-
-
 @BOTH
 def test_twenty_thousand_entities(
     opened: Opened, aerospike_hosts: list[tuple[str, int]], aerospike_set: str, layout: str
@@ -444,96 +293,3 @@ def test_a_record_at_its_size_limit(double: Double, opened: Opened, layout: str)
         assert not any(store.absent(row, END).any() for row in rows[:done])
     finally:
         namespace.max_record_size = before
-
-
-@final
-class Load:
-    """Threads that add entities of their own, and know afterwards what must be there."""
-
-    def __init__(self, store: AerospikeDataStore, of: DeDuper) -> None:
-        self.errors: list[StoreError] = []
-        self.unexpected: list[BaseException] = []
-        self.wrong: list[str] = []
-        self.added: list[tuple[int, tuple[int, ...]]] = []
-        self._store, self._of = store, of
-        self._stopped = False
-        self._threads = [threading.Thread(target=self._work, args=(i,)) for i in range(4)]
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped = True
-        for thread in self._threads:
-            thread.join(120)
-        assert not self.unexpected, self.unexpected
-        assert not self.wrong, self.wrong
-
-    def wait_for(self, more: int) -> None:
-        """Until so many more entities were added."""
-        wanted, deadline = len(self.added) + more, time.monotonic() + 120
-        while len(self.added) < wanted and not self.unexpected:
-            assert time.monotonic() < deadline, f"stuck, the last error was {self.errors[-1:]}"
-            time.sleep(0.01)  # the load is the clock
-
-    def _work(self, number: int) -> None:
-        try:
-            for i in range(10**6):
-                if self._stopped:
-                    return
-                self._one(number, (number * 250_000 + i // 100, (i % 100 * 10, i % 100 * 10 + 1)))
-        except BaseException as error:
-            self.unexpected.append(error)
-
-    def _one(self, number: int, row: tuple[int, tuple[int, ...]]) -> None:
-        doubtful = False
-        while not self._stopped:
-            try:
-                if number % 2:
-                    self._store.add_one(self._of, *row, NOW, END)
-                elif not self._store.add_if_absent_one(self._of, *row, NOW, END) and not doubtful:
-                    self.wrong.append(f"{row} was new and is said to be present")
-                elif number == 2:
-                    self._store.add(craft(self._of, row), NOW, END)
-                if self._store.absent_one(self._of, *row, NOW):
-                    self.wrong.append(f"{row} was added and is said to be absent")
-            except (StoreError, StoreBatchError) as error:
-                self.errors.append(error)
-                # After True the rest of the round may have failed.
-                doubtful = doubtful or error.in_doubt or "adding" not in error.message or number == 2
-            else:
-                self.added.append(row)
-                return
-
-
-@BOTH
-def test_stopped_and_started_under_load(double: Double, opened: Opened, layout: str) -> None:
-    """R2, R5, R23: what was added is there, and what was new was not said to be present without a doubt."""
-    store = opened(timeout=1.0, attempts=2)
-    of = with_farms_known(store, deduper(layout))
-    with Load(store, of) as load:
-        load.wait_for(100)
-        double.stop()
-        while not load.errors:
-            time.sleep(0.01)  # the load is the clock
-        double.start()
-        load.wait_for(100)
-    assert not store.absent(craft(of, *load.added), NOW).any()
-    assert load.errors
-
-
-def test_a_frozen_server(double: Double, opened: Opened) -> None:
-    """R23: an error after ``timeout`` for each try, in doubt for a write; then the late writes do no harm."""
-    store = opened(timeout=0.2, attempts=2)
-    of = with_farms_known(store, deduper())
-    double.freeze()
-    begin = time.monotonic()
-    with pytest.raises(StoreError, match=r"TimeoutError \(9\)") as reading:
-        store.absent_one(of, 5, (1, 2), NOW)
-    with pytest.raises(StoreError, match=r"TimeoutError \(9\)") as writing:
-        store.add_if_absent_one(of, 5, (1, 2), NOW, END)
-    assert time.monotonic() - begin < 20
-    assert (reading.value.in_doubt, writing.value.in_doubt) == (False, True)
-    double.thaw()
