@@ -197,7 +197,7 @@ def _code(error: Exception) -> int:
 def _in_doubt(error: Exception) -> bool:
     # Its attributes are those of the class, which the next error in any thread overwrites. The arguments are its own:
     # code, message, file, line, in_doubt. What the client refuses by itself has fewer, and was not sent.
-    return len(error.args) > 4 and bool(error.args[4])  # noqa: PLR2004  # as listed
+    return len(error.args) > 4 and bool(error.args[4])  # noqa: PLR2004
 
 
 def _first_line(error: Exception) -> str:
