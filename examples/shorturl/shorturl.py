@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from solus_core.errors import StoreError
 from solus_hbase import HBaseConfig, HBaseContext, connect
 
 DATE: Final = "20120816"
@@ -32,11 +33,30 @@ FAMILIES: Final[dict[str, tuple[int, int | None]]] = {
 def options(about: str | None, table: str) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--hbase", default="127.0.0.1:9090", help="host and port of a Thrift 2 server (%(default)s)")
+    parser.add_argument(
+        "--hbase", type=address, default="127.0.0.1:9090", help="host and port of a Thrift 2 server (%(default)s)"
+    )
     parser.add_argument("--table", default=table, help="created if it is not there (%(default)s)")
-    parser.add_argument("--records", type=int, default=10_000, help="how many are drawn (%(default)s)")
+    parser.add_argument("--records", type=count, default=10_000, help="how many are drawn (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (%(default)s)")
     return parser.parse_args()
+
+
+def address(text: str) -> str:
+    """A host and a port, 9090 where none is given."""
+    host, colon, port = text.rpartition(":")
+    if not colon and text:
+        return f"{text}:9090"
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 2**16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no host:port")
+    return text
+
+
+def count(text: str) -> int:
+    """A number from 1."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1")
+    return int(text)
 
 
 def drawn(n: int, seed: int) -> Iterator[dict[str, str]]:
@@ -46,8 +66,11 @@ def drawn(n: int, seed: int) -> Iterator[dict[str, str]]:
 
 
 def opened(hbase: str, **settings: Any) -> HBaseContext:
-    """A connection to HBase."""
-    return connect(HBaseConfig(hosts=hbase, table="unused", **settings))
+    """A connection to HBase; ends the program if there is none."""
+    try:
+        return connect(HBaseConfig(hosts=hbase, table="unused", **settings))
+    except StoreError as error:
+        raise SystemExit(f"no HBase at {hbase}: {error.message}") from None
 
 
 def read(context: HBaseContext, table: str, family: str, qualifiers: Sequence[str]) -> list[list[bytes]]:

@@ -7,6 +7,7 @@ and HBase orders cells by timestamp. See the how-to "Delete rows logically" for 
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, final
 
@@ -90,6 +91,8 @@ class LogicalDelete:
         self._threads = context.config.pool_size
         if not isinstance(table, str):
             raise TypeError(f"table must be str, not {type(table).__name__}")
+        if not isinstance(keep_restores, bool):
+            raise TypeError(f"keep_restores must be a bool, not {type(keep_restores).__name__}")
         problems = [] if _TABLE.fullmatch(table) else [f"table is {table!r}, which can't be the name of one"]
         named = {"flag": self._flag, "must_exist": self._must_exist}
         problems += [f"{what} is empty" for what, name in named.items() if not name]
@@ -104,6 +107,7 @@ class LogicalDelete:
             raise InvalidConfigError("logical deletes", problems)
         full_name = table if ":" in table else context.config.table_name(table)
         self._cells = FlagCells(context.gateway, full_name, self._family)
+        self._families: frozenset[bytes] = frozenset()
         problems = self._bad_table(full_name)
         if problems:
             raise InvalidConfigError("logical deletes", problems)
@@ -182,8 +186,8 @@ class LogicalDelete:
         if not 1 <= rows_per_call <= _MOST_ROWS:
             raise InvalidArgumentError(f"rows_per_call is {rows_per_call}, allowed are 1 to {_MOST_ROWS:,}")
         return self._pages(
-            None if start is None else _row(start),
-            None if stop is None else _row(stop),
+            None if start is None else _row(start, "start"),
+            None if stop is None else _row(stop, "stop"),
             None if columns is None else self._with_flags(columns, known),
             frozenset(known),
             [] if include_deleted else known,
@@ -232,6 +236,13 @@ class LogicalDelete:
         if not wanted:
             raise InvalidArgumentError("columns is empty: leave it out for all columns")
         wanted += [(self._family, flag) for flag in known]
+        unknown = {family for family, _ in wanted} - self._families
+        if unknown:  # or added since we last looked
+            self._families = frozenset(self._cells.table_families() or ())
+            unknown -= self._families
+            if unknown:
+                families = ", ".join(map(repr, sorted(self._families)))
+                raise InvalidArgumentError(f"columns has family {min(unknown)!r}, the table has only {families}")
         # Asked for a family and for a column of it, the server answers with the column alone.
         whole = {family for family, qualifier in wanted if qualifier is None}
         return [(family, None) for family in whole] + [column for column in wanted if column[0] not in whole]
@@ -279,6 +290,7 @@ class LogicalDelete:
         families = self._cells.table_families()
         if families is None:
             return [f"there is no table {name!r}"]
+        self._families = frozenset(families)
         if self._family not in families:
             return [f"table {name!r} has no family {self._family!r}, only {', '.join(map(repr, sorted(families)))}"]
         if not self._keep_restores and families[self._family].get(b"NEW_VERSION_BEHAVIOR", b"").lower() == b"true":
@@ -298,15 +310,21 @@ def _failed(
 
 def _events(events: Iterable[Event]) -> list[tuple[bytes, int]]:
     """All events, checked before the first is applied."""
-    return [(_row(row), _time(at)) for row, at in events]
+    checked = []
+    given: Iterable[object] = events
+    for event in given:
+        if not isinstance(event, Sequence) or isinstance(event, (str, bytes)) or len(event) != 2:
+            raise TypeError(f"an event must be a pair of row and time, not {reprlib.repr(event)}")
+        checked.append((_row(event[0]), _time(event[1])))
+    return checked
 
 
-def _row(value: Name) -> bytes:
-    key = _bytes("a row key", value)
+def _row(value: Name, what: str = "a row key") -> bytes:
+    key = _bytes(what, value)
     if not key:
-        raise InvalidArgumentError("a row key is empty")
+        raise InvalidArgumentError(f"{what} is empty")
     if len(key) > _LONGEST:
-        raise InvalidArgumentError(f"a row key of {len(key):,} bytes is too long, HBase takes {_LONGEST:,}")
+        raise InvalidArgumentError(f"{what} of {len(key):,} bytes is too long, HBase takes {_LONGEST:,}")
     return key
 
 

@@ -27,9 +27,13 @@ def ensure_table(gateway: Gateway, config: HBaseConfig, table: str, family: byte
     try:
         families = gateway.families(table)
         if families is None:
-            families = _create(gateway, config, table, family)
+            families = created(
+                gateway,
+                table,
+                lambda: gateway.create_table(table, family, config.compression, split_keys(config.splits)),
+            )
         if families is not None and family in families:
-            _wait(gateway, table)
+            wait_until_usable(gateway, table)
             return
     except StoreError as error:
         raise StoreError(ErrorCode.TABLE_CREATION_ERROR, f"table {table!r}: {error.message}") from (
@@ -43,11 +47,11 @@ def ensure_table(gateway: Gateway, config: HBaseConfig, table: str, family: byte
     )
 
 
-def _create(gateway: Gateway, config: HBaseConfig, table: str, family: bytes) -> frozenset[bytes] | None:
-    """Create the table; answers its families."""
+def created(gateway: Gateway, table: str, create: Callable[[], None]) -> frozenset[bytes] | None:
+    """The families of the table that ``create`` has created, or somebody else meanwhile."""
     until = time.monotonic() + _PATIENCE
     try:
-        gateway.create_table(table, family, config.compression, split_keys(config.splits))
+        create()
     except StoreError as error:
         # Somebody else may have been first, or the server slower than our patience with one call: it goes on then.
         while (found := _asked(lambda: gateway.families(table), until)) is None:
@@ -58,7 +62,8 @@ def _create(gateway: Gateway, config: HBaseConfig, table: str, family: bytes) ->
     return gateway.families(table)
 
 
-def _wait(gateway: Gateway, table: str) -> None:
+def wait_until_usable(gateway: Gateway, table: str) -> None:
+    """Return once a table that exists can be used; ``StoreError`` after a minute."""
     until = time.monotonic() + _PATIENCE
     while not _asked(lambda: gateway.available(table), until):
         if time.monotonic() > until:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import final
 
 
@@ -22,7 +22,11 @@ class Workers:
         self._pid = os.getpid()
 
     def run(self, work: Sequence[Callable[[], None]]) -> None:
-        """Do all of it; after a failure nothing further is begun, and the first failure is raised at the end."""
+        """Do all of it; after a failure nothing further is begun, and the first failure is raised at the end.
+
+        So is an interrupt (Ctrl-C): it waits until the threads are through with what they have begun. A second one
+        does not wait.
+        """
         if not work:
             return
         if len(work) == 1:
@@ -44,14 +48,18 @@ class Workers:
                     failures.append(error)
 
         helpers = min(self._size, len(work)) - 1
-        started = [self._threads().submit(take_turns) for _ in range(helpers)]
-        take_turns()
-        for one in started:
-            # One that other batches keep from starting has nothing left to do.
-            if not one.cancel():
-                one.result()
+        started: list[Future[None]] = []
+        try:
+            started.extend(self._threads().submit(take_turns) for _ in range(helpers))
+            take_turns()
+            _join(started)
+        except BaseException as interrupt:
+            failures.append(interrupt)
+            _join(started)
+            raise
         if failures:
-            raise failures[0]
+            # An interrupt is not to be swallowed by what failed before it.
+            raise next((one for one in failures if not isinstance(one, Exception)), failures[0])
 
     def close(self) -> None:
         """Let the threads end."""
@@ -69,3 +77,10 @@ class Workers:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(self._size, thread_name_prefix="solus-hbase")
             return self._executor
+
+
+def _join(started: Sequence[Future[None]]) -> None:
+    """Wait for those that run; one that other batches keep from starting has nothing left to do."""
+    for one in started:
+        if not one.cancel():
+            one.result()

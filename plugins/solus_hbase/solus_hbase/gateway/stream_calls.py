@@ -18,6 +18,8 @@ Column: TypeAlias = tuple[bytes, bytes]
 
 _EQUAL: Final = 2
 _GET_ROWS: Final = 2_000
+_OF_THE_TABLE: Final = ("TableNotFound", "TableNotEnabled", "NoSuchColumnFamily", "AccessDenied")
+"""What HBase refuses whatever the row is: no other record would get through."""
 
 
 @final
@@ -63,14 +65,15 @@ class StreamCalls:
     ) -> bool:
         """Write cells of one row in one atomic step if ``column`` still holds ``old`` (None: is absent).
 
-        True is certain. False may also come from an earlier try of this call that was applied: one of ours that got
-        no answer, or one of the HBase client in the Thrift server, which repeats calls by itself.
+        Never repeated here: what was applied may have been changed back meanwhile, and only the caller can look. True
+        is certain. False may also come from an earlier try that was applied, of the HBase client in the Thrift
+        server, which repeats calls by itself.
         """
         put = IDL.TPut(row, [IDL.TColumnValue(*cell) for cell in cells], None, None, self._durability)
         mutations = IDL.TRowMutations(row, [IDL.TMutation(put)])
         # An empty value stands for "absent"; None would crash in the server.
         args = (self._name, row, *column, _EQUAL, old or b"", mutations)
-        return self._calls.write(f"check and put into {self.table}", lambda to: bool(to.client.checkAndMutate(*args)))
+        return self._calls.once(f"check and put into {self.table}", lambda to: bool(to.client.checkAndMutate(*args)))
 
     def create_table(self, families: Mapping[str, tuple[int, int | None]]) -> None:
         """Create the table; of each family the versions and the seconds to live (None: for ever)."""
@@ -117,10 +120,10 @@ def stream_calls(
 
 
 def refused(error: SolusError) -> bool:
-    """Did the server look at what was sent and refuse it? Then one bad row may be the reason."""
+    """Did the server look at a row that was sent and refuse it? Not if it has something against the whole table."""
     cause = error.__cause__
     verdict = judge(cause) if isinstance(cause, Exception) else None
-    return verdict is not None and not verdict.curable
+    return verdict is not None and not verdict.curable and not any(name in verdict.message for name in _OF_THE_TABLE)
 
 
 def _values(result: Any) -> dict[Column, bytes]:

@@ -10,11 +10,11 @@ from solus_core.clock import system_clock
 from solus_core.errors import InvalidConfigError, StoreError
 from solus_hbase.context import HBaseContext
 from solus_hbase.gateway.stream_calls import Column, refused, stream_calls
-from solus_hbase.streams.buffer import Entry, Outcome
+from solus_hbase.streams.buffer import Entry, OnBad, Outcome
 from solus_hbase.streams.errors import Record
 from solus_hbase.streams.mapping import TableMapping
 from solus_hbase.streams.rows import Rows
-from solus_hbase.streams.sink import BufferedSink, OnBad
+from solus_hbase.streams.sink import BufferedSink
 from solus_hbase.workers import Workers
 
 _Payload: TypeAlias = tuple[bytes, list[Column]]
@@ -31,7 +31,9 @@ class CounterSink(BufferedSink[_Payload]):
     The increments of one flush are summed for each counter, and sent as one call for each row, several at a time.
 
     **At least once**: an increment whose answer was lost may have been applied, and is sent again with the next
-    flush. ``IdempotentCounterSink`` counts once. ``FlushError.doubtful`` are the records that this is about.
+    flush. ``IdempotentCounterSink`` counts once. ``FlushError.doubtful`` are the records that this is about. An
+    interrupt (Ctrl-C) in a flush waits for the calls under way; those whose answer it cuts off are in doubt too, and
+    a ``FlushError`` is its cause.
     ``on_bad``, ``clock``, ``patience``: as in ``PutSink``.
     """
 
@@ -67,6 +69,7 @@ class CounterSink(BufferedSink[_Payload]):
             rows.setdefault(row, Counter()).update(columns)
         errors: dict[bytes, StoreError] = {}
         tried: set[bytes] = set()
+        done: set[bytes] = set()
         silent = False
 
         def send(row: bytes, amounts: Counter[Column]) -> None:
@@ -81,14 +84,24 @@ class CounterSink(BufferedSink[_Payload]):
                 # Where nobody answers, each further row would wait for that too.
                 if not refused(error):
                     silent = True
+            else:
+                done.add(row)
 
-        self._workers.run([_later(send, row, amounts) for row, amounts in rows.items()])
-        failed = [entry for entry in entries if entry.payload[0] in errors or entry.payload[0] not in tried]
-        doubtful = {row for row, error in errors.items() if error.in_doubt}
+        stopped: BaseException | None = None
+        try:
+            self._workers.run([_later(send, row, amounts) for row, amounts in rows.items()])
+        except BaseException as error:  # what is done must be known to be done: sent again, it would count again
+            stopped = error
+        failed = [entry for entry in entries if entry.payload[0] not in done]
+        # A row under way when we were stopped is as one whose answer was lost.
+        doubtful = {row for row in tried - done if row not in errors or errors[row].in_doubt}
+        bad = {row: error for row, error in errors.items() if refused(error)}
+        outages = (error for row, error in errors.items() if row not in bad)
         return Outcome(
             failed,
             [entry for entry in failed if entry.payload[0] in doubtful],
-            next(iter(errors.values()), None),
+            stopped or next(outages, next(iter(errors.values()), None)),
+            [(entry, bad[entry.payload[0]]) for entry in failed if entry.payload[0] in bad],
         )
 
 

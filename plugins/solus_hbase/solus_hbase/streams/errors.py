@@ -20,7 +20,7 @@ _REPR.maxstring = _REPR.maxother = 80
 
 @final
 class RecordError(SolusError):
-    """A record can't be written as it is; the sink has not taken it. ``field`` says where it is wrong."""
+    """A record can't be written as it is; the sink does not keep it. ``field`` says where it is wrong."""
 
     def __init__(self, record: Record, field: str, problem: str) -> None:
         super().__init__(ErrorCode.INVALID_ARGUMENT, f"field {field!r} {problem}, in record {shown(record)}")
@@ -34,10 +34,18 @@ class FlushError(SolusError):
 
     ``records``: exactly those that are not known to be written, in the order in which they were added.
     ``doubtful``: those among them that may have been written all the same. A put may be repeated, an increment
-    counts again. The driver's error is the cause.
+    counts again. ``refused``: those that the server looked at and refused: to send them again will not help, to
+    ``take_back`` these lets the rest go on. The driver's error is the cause.
     """
 
-    def __init__(self, error: SolusError, records: Sequence[Record], doubtful: Sequence[Record], taken: int) -> None:
+    def __init__(
+        self,
+        error: SolusError,
+        records: Sequence[Record],
+        doubtful: Sequence[Record],
+        refused: Sequence[Record],
+        taken: int,
+    ) -> None:
         few = ", ".join(shown(record) for record in records[:_SHOWN]) + (", ..." if len(records) > _SHOWN else "")
         super().__init__(
             error.code,
@@ -46,18 +54,35 @@ class FlushError(SolusError):
         )
         self.records = tuple(records)
         self.doubtful = tuple(doubtful)
+        self.refused = tuple(refused)
 
 
 @final
 class BufferFullError(SolusError):
     """The buffer is full and could not be flushed in time. ``record`` was not taken: add it again later.
 
-    The failed flush is the cause; without one, another thread was still at it.
+    The failed flush, a ``FlushError``, is the cause; without one, another thread was still at it.
     """
 
     def __init__(self, record: Record, waited: float, code: ErrorCode, why: str) -> None:
-        super().__init__(code, f"the buffer stayed full for {waited:g} s, record {shown(record)} was not taken: {why}")
+        super().__init__(
+            code, f"the buffer stayed full for {waited:.2f} s, record {shown(record)} was not taken: {why}"
+        )
         self.record = record
+
+
+@final
+class CounterError(SolusError):
+    """A cell can't be raised: it holds no counter, or would exceed the largest number, or its id is no id.
+
+    To commit again does not help before the cell is mended. ``row`` and ``column`` (``family:qualifier``) name it.
+    """
+
+    def __init__(self, row: bytes, column: bytes, problem: str) -> None:
+        where = f"{row.decode(errors='replace')!r} {column.decode(errors='replace')}"
+        super().__init__(ErrorCode.HBASE_ERROR, f"counter {where} {problem}")
+        self.row = row
+        self.column = column
 
 
 @final

@@ -63,10 +63,7 @@ class TableMapping:
         return self.flush_interval
 
     def _bad_names(self) -> list[str]:
-        problems = []
-        table: object = self.table
-        if not isinstance(table, str) or not _TABLE.fullmatch(table):
-            problems.append(f"table is {self.table!r}, which is no name of a table of HBase")
+        problems = bad_table(self.table)
         names: list[tuple[str, object]] = [("row_key_field", self.row_key_field)]
         if self.timestamp_field is not None:
             names.append(("timestamp_field", self.timestamp_field))
@@ -81,7 +78,6 @@ class TableMapping:
         return problems + [
             f"{what} is {name!r}, which is not among the fields" for what, name in names if name not in fields
         ]
-        return problems
 
     def _bad_families(self) -> list[str]:
         families: object = self.column_families
@@ -89,10 +85,7 @@ class TableMapping:
             return [f"column_families is {families!r}, allowed are qualifiers by family, one at least"]
         problems = []
         for family, qualifiers in families.items():
-            if not _is_name(family) or not family.isprintable() or family[0] == "." or {":", "/"} & set(family):
-                problems.append(f"family {family!r} is no name of a column family of HBase")
-            elif len(family.encode()) > _LONGEST_FAMILY:
-                problems.append(f"family {family!r} has more than {_LONGEST_FAMILY} bytes")
+            problems += bad_family(family)
             if not _are_names(qualifiers):
                 problems.append(f"family {family!r} has {qualifiers!r}, allowed are qualifiers: texts, not empty")
         return problems
@@ -109,12 +102,28 @@ class TableMapping:
         return problems
 
 
+def bad_table(name: object) -> list[str]:
+    """What is wrong with the name of a table, of one in a namespace too."""
+    if isinstance(name, str) and _TABLE.fullmatch(name):
+        return []
+    return [f"table is {name!r}, which is no name of a table of HBase"]
+
+
+def bad_family(name: object) -> list[str]:
+    """What is wrong with the name of a column family."""
+    if not _is_name(name) or not name.isprintable() or name[0] == "." or {":", "/"} & set(name):
+        return [f"family {name!r} is no name of a column family of HBase"]
+    if len(name.encode()) > _LONGEST_FAMILY:
+        return [f"family {name!r} has more than {_LONGEST_FAMILY} bytes"]
+    return []
+
+
 def _are_names(value: object) -> TypeGuard[Collection[str]]:
     # A str is a collection too, of characters that nobody meant.
     return isinstance(value, Collection) and not isinstance(value, str) and bool(value) and all(map(_is_name, value))
 
 
-def _is_name(value: object) -> bool:
+def _is_name(value: object) -> TypeGuard[str]:
     if not isinstance(value, str) or not value:
         return False
     try:

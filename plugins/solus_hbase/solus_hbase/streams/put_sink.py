@@ -7,15 +7,15 @@ from typing import Any, Final, TypeAlias, final
 
 from solus_core.clock import system_clock
 from solus_core.entities import Entity, Ttl, encode
-from solus_core.errors import BatchError, InvalidArgumentError, SolusError, StoreError
+from solus_core.errors import BatchError, InvalidArgumentError, InvalidConfigError, SolusError, StoreError
 from solus_core.handle import DeDuperHandle
 from solus_hbase.context import HBaseContext
 from solus_hbase.gateway.stream_calls import refused, stream_calls
-from solus_hbase.streams.buffer import Entry, Outcome
+from solus_hbase.streams.buffer import Entry, OnBad, Outcome
 from solus_hbase.streams.errors import Record, RecordError
-from solus_hbase.streams.mapping import TableMapping
+from solus_hbase.streams.mapping import DEFAULT_BUFFER, TableMapping
 from solus_hbase.streams.rows import Rows
-from solus_hbase.streams.sink import BufferedSink, OnBad
+from solus_hbase.streams.sink import BufferedSink, check_callable
 
 _MOST_REFUSED: Final = 20
 """Rows that the server may refuse one by one before the rest of a flush is not tried: then it is the table."""
@@ -28,13 +28,14 @@ _Payload: TypeAlias = tuple[Any, bytes]
 class PutSink(BufferedSink[_Payload]):
     """Writes records into a table as ``mapping`` says.
 
-    A flush is one call, however many records there are. It is repeated where it failed, since a put may be; a row
-    that the server refuses is found by halving, so that the others get through.
+    A flush is one call for each 2 MiB, the buffer's usual size. It is repeated where it failed, since a put may be; a
+    row that the server refuses is found by halving, so that the others get through.
 
     ``unique``, ``key``, ``ttl``: write a record only if the entity that ``key`` makes of it is new to this
     de-duper, and mark it as seen for ``ttl`` once it is written (R25). A repeat is acknowledged as if it had been
-    written, once the first one is. ``on_bad``: what to do with records that can't be written, instead of raising.
-    ``clock``: epoch milliseconds, for the ages of records. ``patience``: seconds that ``add`` tries to make room.
+    written, once the first one is. ``on_bad``: what to do with records that can't be written, and those that the
+    server refuses, instead of raising. ``clock``: epoch milliseconds, for the ages of records. ``patience``: seconds
+    that ``add`` tries to make room; the last try is not cut short, and may take ``attempts`` times ``timeout`` more.
     """
 
     def __init__(
@@ -49,11 +50,13 @@ class PutSink(BufferedSink[_Payload]):
         clock: Callable[[], int] = system_clock,
         patience: float = 30.0,
     ) -> None:
+        _check_fields(mapping)
         self._rows = Rows(mapping)
         self._unique: tuple[DeDuperHandle, Callable[[Record], Entity], Ttl] | None = None
         if unique is not None:
             if key is None or ttl is None:
                 raise InvalidArgumentError("unique is given without key and ttl")
+            check_callable("key", key)
             unique.unique((), ttl=ttl)  # checks the ttl, and that there is such a de-duper
             self._unique = unique, key, ttl
         elif key is not None or ttl is not None:
@@ -70,9 +73,11 @@ class PutSink(BufferedSink[_Payload]):
         try:
             return (put, encode(self._unique[1](record))), size
         except KeyError as error:
-            raise RecordError(record, str(error.args[0]), "is missing, and key needs it") from error
-        except TypeError as error:
-            raise RecordError(record, "key", f"gives no entity: {error}") from error
+            raise RecordError(
+                record, str(error.args[0]) if error.args else "key", "is missing, and key needs it"
+            ) from error
+        except Exception as error:  # of whatever key is made of: it is this record that it can't do
+            raise RecordError(record, "key", f"gives no entity: {type(error).__name__}: {error}") from error
 
     def _write(self, entries: list[Entry[_Payload]]) -> Outcome[_Payload]:
         return self._put(entries) if self._unique is None else self._put_unique(entries, *self._unique)
@@ -80,8 +85,9 @@ class PutSink(BufferedSink[_Payload]):
     def _put(self, entries: list[Entry[_Payload]]) -> Outcome[_Payload]:
         failed: list[Entry[_Payload]] = []
         doubtful: list[Entry[_Payload]] = []
+        bad: list[tuple[Entry[_Payload], SolusError]] = []
         first: StoreError | None = None
-        parts, given_up = [entries], 0
+        parts, given_up = _calls_of(entries)[::-1], 0
         while parts:
             part = parts.pop()
             try:
@@ -97,11 +103,14 @@ class PutSink(BufferedSink[_Payload]):
                 failed += part
                 # Of several rows, those beside the refused one may be written.
                 doubtful += part if error.in_doubt or len(part) > 1 else []
-                if not looked_at:
+                if looked_at:
+                    bad += [(part[0], error)] if len(part) == 1 else []
+                else:
                     # Nobody answers: the other parts would each wait for that too.
                     failed += [entry for one in reversed(parts) for entry in one]
+                    first = error
                     break
-        return Outcome(failed, doubtful, first)
+        return Outcome(failed, doubtful, first, bad)
 
     def _put_unique(
         self, entries: list[Entry[_Payload]], unique: DeDuperHandle, _: object, ttl: Ttl
@@ -114,7 +123,7 @@ class PutSink(BufferedSink[_Payload]):
         except SolusError as error:
             return Outcome(entries, [], error)
         outcome = self._put([entry for entity, entry in first.items() if absent[entity]])
-        failure: SolusError | None = outcome.error
+        failure = outcome.error
         undone: set[object] = {entry.payload[1] for entry in outcome.failed}
         doubtful: set[object] = {entry.payload[1] for entry in outcome.doubtful}
         fresh = [entity for entity in first if absent[entity] and entity not in undone]
@@ -130,4 +139,32 @@ class PutSink(BufferedSink[_Payload]):
             [entry for entry in entries if entry.payload[1] in undone],
             [entry for entry in entries if entry.payload[1] in doubtful],
             failure,
+            outcome.refused,
         )
+
+
+def _check_fields(mapping: TableMapping) -> None:
+    """Each qualifier is a field here: one that no record has would refuse all of them."""
+    if mapping.fields is None:
+        return
+    problems = [
+        f"family {family!r} has {qualifier!r}, which is not among the fields"
+        for family, qualifiers in mapping.column_families.items()
+        for qualifier in qualifiers
+        if qualifier not in mapping.fields
+    ]
+    if problems:
+        raise InvalidConfigError("PutSink", problems)
+
+
+def _calls_of(entries: list[Entry[_Payload]]) -> list[list[Entry[_Payload]]]:
+    """Parts of at most so many bytes that the server takes each as one call; a larger entry is one alone."""
+    parts: list[list[Entry[_Payload]]] = [[]]
+    size = 0
+    for entry in entries:
+        if parts[-1] and size + entry.size > DEFAULT_BUFFER:
+            parts.append([])
+            size = 0
+        parts[-1].append(entry)
+        size += entry.size
+    return parts

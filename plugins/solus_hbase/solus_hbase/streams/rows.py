@@ -14,6 +14,9 @@ from solus_hbase.streams.mapping import TableMapping
 LONGEST_CELL: Final = 10 * 2**20
 """Bytes of a cell that HBase takes as it comes: value, row key, family, qualifier and 24 more."""
 
+TXID: Final = b"_txid"
+"""Behind the name of a counter, that of its id of a transaction; then ``:`` and the source, if it has a name."""
+
 _CELL_REST: Final = 24
 _LONGEST_KEY: Final = 32_767
 _LAST_TIMESTAMP: Final = 2**63 - 2
@@ -71,14 +74,14 @@ class Rows:
 
     def _counted(self, record: Record) -> Iterator[Column]:
         for family, field, literal in self._columns:
-            if field not in record and field not in self._fields:
-                yield family, literal
-                continue
-            qualifier = _bytes(record, field)
+            qualifier = _bytes(record, field) if field in record or field in self._fields else literal
             if not 0 < len(qualifier) <= _LONGEST_KEY:
                 raise RecordError(
                     record, field, f"has {len(qualifier)} bytes, and names a column: allowed are 1 to {_LONGEST_KEY}"
                 )
+            if qualifier.endswith(TXID) or TXID + b":" in qualifier:
+                name = qualifier.decode(errors="replace")
+                raise RecordError(record, field, f"names column {name!r}, of those with ids of transactions")
             yield family, qualifier
 
     def _row_key(self, record: Record) -> bytes:

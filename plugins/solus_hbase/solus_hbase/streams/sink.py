@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from solus_core.errors import InvalidArgumentError
-from solus_hbase.streams.buffer import Ack, Buffer, Entry, Outcome
+from solus_hbase.streams.buffer import Ack, Buffer, Entry, OnBad, Outcome
 from solus_hbase.streams.errors import Record, RecordError
 from solus_hbase.streams.mapping import TableMapping
 
 P = TypeVar("P")
 S = TypeVar("S", bound="BufferedSink[Any]")
 
-OnBad: TypeAlias = Callable[[RecordError], object]
-"""Called with the error of a record that can't be written, which is skipped then."""
-
 
 class BufferedSink(Generic[P]):
     """``convert`` makes of a record what ``write`` writes, and its bytes on the wire.
 
     Use it as a context manager, or call :meth:`close`. Threads may share it; a forked child begins with an empty
-    buffer. Acknowledgements are called in the thread that flushes; one that raises does not keep the others from
-    being called, and is raised after them.
+    buffer. Acknowledgements are called in the thread that flushes. One that raises does not keep the others from
+    being called, nor a record from being taken: its error is raised last. Where a flush failed, or a record was not
+    taken, it is the ``__context__`` of the error that says so.
     """
 
     def __init__(
@@ -36,11 +34,15 @@ class BufferedSink(Generic[P]):
         clock: Callable[[], int],
         patience: float,
     ) -> None:
+        if isinstance(patience, bool) or not isinstance(patience, (int, float)):
+            raise TypeError(f"patience must be a number of seconds, not {type(patience).__name__}")
         if not 0 <= patience <= threading.TIMEOUT_MAX:
-            raise InvalidArgumentError(f"patience is {patience!r}, allowed are seconds from 0")
+            most = int(threading.TIMEOUT_MAX)
+            raise InvalidArgumentError(f"patience is {patience!r}, allowed are seconds from 0 to {most}")
+        check_callable("on_bad", on_bad)
         self._convert = convert
         self._on_bad = on_bad
-        self._buffer = Buffer(write, mapping, clock, patience)
+        self._buffer = Buffer(write, mapping, on_bad, clock, patience)
 
     def __enter__(self: S) -> S:
         return self
@@ -60,8 +62,10 @@ class BufferedSink(Generic[P]):
         Where the buffer is full or old, this writes. ``BufferFullError``: it was full, and ``patience`` seconds of
         trying did not help; the record was not taken. ``FlushError``: a flush failed; all that it names is kept,
         this record too, and tried again. ``RecordError``: the record can't be written and was not taken; with
-        ``on_bad`` that is called instead, and the record is not acknowledged.
+        ``on_bad`` that is called instead, and the record is not acknowledged. Any other ``Exception`` comes out of
+        an acknowledgement, and the record was taken. An interrupt (``KeyboardInterrupt``) leaves open whether it was.
         """
+        check_callable("ack", ack)
         if not isinstance(record, Mapping):
             raise TypeError(f"a record must be a mapping of field names to values, not {type(record).__name__}")
         try:
@@ -84,10 +88,19 @@ class BufferedSink(Generic[P]):
         """
         return self._buffer.tick()
 
-    def take_back(self) -> list[Record]:
-        """All records that are not known to be written, in order; the sink forgets them, and calls no ``ack``."""
-        return self._buffer.take_back()
+    def take_back(self, records: Sequence[Record] | None = None) -> list[Record]:
+        """Records that are not known to be written, in order; the sink forgets them, and calls no ``ack``.
+
+        All of them, or those among ``records``: the same objects, such as ``FlushError.refused``.
+        """
+        return self._buffer.take_back(records)
 
     def close(self) -> None:
         """Flush, and take nothing more. After a ``FlushError`` it is still open: try again, or take them back."""
         self._buffer.close()
+
+
+def check_callable(what: str, given: object) -> None:
+    """Refuse what can't be called later, where nobody would know whose it is."""
+    if given is not None and not callable(given):
+        raise TypeError(f"{what} must be callable, not {type(given).__name__}")

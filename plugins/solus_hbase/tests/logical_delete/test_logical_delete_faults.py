@@ -148,6 +148,9 @@ def test_bad_arguments(lab: Callable[..., Any]) -> None:
         for verb in (deletes.mark_deleted_many, deletes.restore_many):
             with pytest.raises(kind, match=message):
                 verb([("fine", 5), bad])
+    for event in (("a", 1, 2), ("a",), "ab", None):
+        with pytest.raises(TypeError, match="an event must be a pair of row and time, not "):
+            deletes.mark_deleted_many([("fine", 5), event])
     assert deletes.mark_deleted_many([]) == deletes.restore_many(iter([])) == [], "R7"
     with pytest.raises(StoreError, match="closed"):
         deletes.mark_deleted("fine", 5)
@@ -181,6 +184,8 @@ def test_what_can_not_be_built(lab: Callable[..., Any]) -> None:
             LogicalDelete(table.context, **arguments)
         assert message in str(caught.value)
         assert caught.value.code is ErrorCode.INVALID_CONFIG
+    with pytest.raises(TypeError, match="keep_restores must be a bool, not str"):
+        table.flag(keep="no")
     for name in ("table", "family", "flag", "must_exist"):
         arguments = {"table": table.name, "family": "d", "flag": "deleted", "must_exist": "name", name: 5}
         with pytest.raises(TypeError, match=f"{name} must be str"):

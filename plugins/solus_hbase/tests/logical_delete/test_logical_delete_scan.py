@@ -77,6 +77,17 @@ def test_columns(lab: Callable[..., Any]) -> None:
     assert list(deletes.scan(columns=["d:nothing"], include_deleted=True)) == []
 
 
+def test_a_family_that_is_not_there(lab: Callable[..., Any]) -> None:
+    """A column without its family is easily written; a family that was added since is found."""
+    table = lab()
+    table.create_rows(b"a")
+    deletes = table.flag()
+    with pytest.raises(InvalidArgumentError, match="columns has family b'name', the table has only b'd', b'e'"):
+        deletes.scan(columns=["name"])
+    deletes._families = frozenset([b"d"])
+    assert [found.cells for found in deletes.scan(columns=["d", "e"])] == [{b"d:name": b"x"}]
+
+
 def test_pages_and_ranges(lab: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole pages of deleted rows are left out by the server: pages hold rows that are shown."""
     table = lab()
@@ -204,8 +215,9 @@ def test_a_scan_that_can_not_be(lab: Callable[..., Any]) -> None:
         ({"columns": [":name"]}, "write family:qualifier"),
         ({"rows_per_call": 0}, "rows_per_call is 0"),
         ({"rows_per_call": 10_001}, "allowed are 1 to 10,000"),
-        ({"start": ""}, "row key is empty"),
-        ({"stop": b"x" * 32_768}, "32,768 bytes is too long"),
+        ({"start": ""}, "start is empty"),
+        ({"stop": ""}, "stop is empty"),
+        ({"stop": b"x" * 32_768}, "stop of 32,768 bytes is too long"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             deletes.scan(**arguments)
@@ -214,7 +226,7 @@ def test_a_scan_that_can_not_be(lab: Callable[..., Any]) -> None:
         ({"flags": [1]}, "each of flags must be str or bytes, not int"),
         ({"columns": b"d:name"}, "columns must be several names"),
         ({"rows_per_call": True}, "rows_per_call must be an int, not bool"),
-        ({"start": 5}, "a row key must be str or bytes, not int"),
+        ({"start": 5}, "start must be str or bytes, not int"),
     ):
         with pytest.raises(TypeError, match=message):
             deletes.scan(**arguments)

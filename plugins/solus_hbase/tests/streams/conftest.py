@@ -53,7 +53,7 @@ class Client:
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._table, f"do_{name}")
-        if name in ("tableExists", "getTableDescriptor"):
+        if name in ("tableExists", "getTableDescriptor", "isTableAvailable"):
             return call
         return lambda *args: self._table.faults.around(name, lambda: call(*args))
 
@@ -82,6 +82,12 @@ class Table:
     def do_getTableDescriptor(self, name: Any) -> Any:  # noqa: N802  # as above
         families = [IDL.TColumnFamilyDescriptor(name=name) for name in (b"daily", b"data")]
         return IDL.TTableDescriptor(name, families)
+
+    def do_isTableAvailable(self, _: Any) -> bool:  # noqa: N802  # as above
+        return self.exists
+
+    def do_createTable(self, *_: Any) -> None:  # noqa: N802  # as above
+        self.exists = True
 
     def do_put(self, _: bytes, put: Any) -> None:
         if put.row in self.refuses:

@@ -11,7 +11,8 @@ import pytest
 
 from solus_core.testing import FakeClock
 from solus_hbase import HBaseContext
-from solus_hbase.streams import CounterSink, FlushError, Record, TableMapping
+from solus_hbase.gateway.thrift2 import IDL
+from solus_hbase.streams import CounterSink, FlushError, Record, RecordError, TableMapping
 
 CLICK = {"shorturl": "http://bit.ly/LsaBa", "date": "20120816"}
 ROW = b"http://bit.ly/LsaBa"
@@ -97,16 +98,17 @@ def test_rows_that_fail_are_reported_and_kept(context: HBaseContext, table: Any)
 
 @pytest.mark.parametrize("applied_first", [False, True])
 def test_an_answer_that_was_lost_may_count_twice(
-    context: HBaseContext, table: Any, lost: Callable[[], Exception], applied_first: bool
+    table: Any, connect_to: Any, lost: Callable[[], Exception], applied_first: bool
 ) -> None:
-    """At least once: not repeated behind the caller's back, named as doubtful, and repeated by the next flush."""
+    """At least once: not repeated behind the caller's back, whatever ``attempts`` says, named as doubtful, and
+    repeated by the next flush."""
 
     def plan(number: int, name: str, applied: bool) -> None:
         if number == 0 and applied is applied_first:
             raise lost()
 
     table.faults.plan = plan
-    sink = CounterSink(context, mapping())
+    sink = CounterSink(connect_to(attempts=3), mapping())
     sink.add(CLICK)
     with pytest.raises(FlushError) as caught:
         sink.flush()
@@ -137,15 +139,36 @@ def test_nobody_is_asked_again_where_nobody_answers(table: Any, connect_to: Any,
 
 def test_threads_share_a_sink(context: HBaseContext, table: Any) -> None:
     sink = CounterSink(context, mapping(write_buffer_size=1_000))
-    threads = [
-        threading.Thread(target=lambda: [sink.add(click(number % 7)) for number in range(700)]) for _ in range(4)
-    ]
+
+    def work() -> None:
+        for number in range(700):
+            sink.add(click(number % 7))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
     sink.close()
     assert [table.count(b"r%d" % number, b"daily", b"20120816") for number in range(7)] == [400] * 7
+
+
+def test_without_the_log(context: HBaseContext, table: Any) -> None:
+    sent: list[Any] = []
+    table.do_increment = lambda _, increment: sent.append(increment)
+    for write_to_wal in (False, True):
+        with CounterSink(context, mapping(write_to_wal=write_to_wal)) as sink:
+            sink.add(CLICK)
+    assert [increment.durability for increment in sent] == [IDL.TDurability.SKIP_WAL, None]
+
+
+@pytest.mark.parametrize("date", ["20120816_txid", "_txid", "x_txid:y"])
+def test_columns_of_ids_are_no_counters(context: HBaseContext, table: Any, date: str) -> None:
+    """R27: what data says must not break the counters that count once."""
+    with CounterSink(context, mapping()) as sink, pytest.raises(RecordError, match="ids of transactions") as caught:
+        sink.add({**CLICK, "date": date})
+    assert caught.value.field == "date"
+    assert table.faults.calls == []
 
 
 def test_on_hbase(real_table: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -32,6 +33,40 @@ def columns(lines: list[str]) -> dict[str, list[int]]:
     names, *rows = [re.split(r" {2,}", line) for line in lines[:6]]
     assert [row[0][:7] for row in rows] == ["http://"] * 5
     return {name: [int(row[number]) for row in rows] for number, name in enumerate(names) if number}
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "code", "complaint"),
+    [
+        ("puts", ["--hbase", "127.0.0.1:1"], 1, r"no HBase at 127\.0\.0\.1:1: .*"),
+        ("idempotent_counters", ["--hbase", "127.0.0.1:1"], 1, r"no HBase at 127\.0\.0\.1:1: .*"),
+        (
+            "idempotent_counters",
+            ["--hbase", "localhost:x"],
+            2,
+            ".*error: argument --hbase: 'localhost:x' is no host:port",
+        ),
+        ("counters", ["--hbase", ":9090"], 2, ".*error: argument --hbase: ':9090' is no host:port"),
+        ("counters", ["--records", "-3"], 2, ".*error: argument --records: '-3' is no number from 1"),
+    ],
+)
+def test_what_is_wrong_is_one_line(program: str, options: list[str], code: int, complaint: str) -> None:
+    command = [sys.executable, str(FOLDER / f"{program}.py"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == code
+    assert re.fullmatch(complaint, done.stderr.strip().splitlines()[-1])
+    assert "Traceback" not in done.stderr
+
+
+def test_a_host_without_a_port() -> None:
+    """The same for all programs."""
+    spec = importlib.util.spec_from_file_location("shorturl_example", FOLDER / "shorturl.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.address("localhost") == "localhost:9090"
+    assert module.address("localhost:19090") == "localhost:19090"
 
 
 def test_puts(hbase_server: Any) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from solus_core.errors import InvalidArgumentError
 from solus_hbase import HBaseContext
-from solus_hbase.streams import BufferFullError, FlushError, PutSink, Record, TableMapping
+from solus_hbase.streams import BufferFullError, FlushError, PutSink, Record, TableMapping, buffer
 
 Lost = Callable[[], Exception]
 
@@ -50,7 +51,7 @@ def test_a_full_buffer_blocks_and_then_says_so(context: HBaseContext, table: Any
     records = [record(number) for number in range(3)]
     for one in records:
         sink.add(one)
-    with pytest.raises(BufferFullError, match=r"stayed full for 0\.12 s, record {'id': 'r3'") as caught:
+    with pytest.raises(BufferFullError, match=r"stayed full for 0\.[1-9]\d s, record {'id': 'r3'") as caught:
         sink.add(record(3))
     assert caught.value.record == record(3)
     assert isinstance(caught.value.__cause__, FlushError)
@@ -62,9 +63,31 @@ def test_a_full_buffer_blocks_and_then_says_so(context: HBaseContext, table: Any
     assert written(table) == [b"r0", b"r1", b"r2", b"r3"]
 
 
-def test_patience_is_checked(context: HBaseContext) -> None:
-    with pytest.raises(InvalidArgumentError, match="patience is -1"):
-        PutSink(context, mapping(), patience=-1)
+def test_the_time_that_it_really_took(
+    context: HBaseContext, table: Any, lost: Lost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flush is not cut short, however little patience there is."""
+    now = [0.0]
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        now[0] += 8.1
+        raise lost()
+
+    monkeypatch.setattr(buffer, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    table.faults.plan = plan
+    sink = PutSink(context, mapping(write_buffer_size=100, flush_interval=3_600_000), patience=1)
+    sink.add(record(0))
+    with pytest.raises(BufferFullError, match=r"stayed full for 8\.10 s"):
+        sink.add(record(1))
+    sink.take_back()
+
+
+@pytest.mark.parametrize("patience", [-1, float("inf"), float("nan")])
+def test_patience_is_checked(context: HBaseContext, patience: float) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"patience is {patience}, allowed are seconds from 0 to [0-9]+$"):
+        PutSink(context, mapping(), patience=patience)
+    with pytest.raises(TypeError, match="patience must be a number of seconds, not str"):
+        PutSink(context, mapping(), patience="1")  # type: ignore[arg-type]  # on purpose
 
 
 def test_another_thread_is_at_it(context: HBaseContext, table: Any) -> None:
@@ -206,6 +229,7 @@ def test_a_forked_child_does_not_write_for_its_parent(
     sink = PutSink(context, mapping())
     sink.add(record(1))
     monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert len(sink) == 0
     sink.add(record(2))
     sink.close()
     assert written(table) == [b"r2"]

@@ -136,7 +136,7 @@ def test_tables_are_created_once(real_table: Any) -> None:
         b"daily": (1, 604_800),
     }
     with pytest.raises(StoreError) as caught:
-        create_table(context, f"{name}x", {"da:ta": (1, None)})
+        create_table(context, f"nobody:{name}", {"data": (1, None)})
     assert caught.value.code is ErrorCode.TABLE_CREATION_ERROR
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from solus_core.errors import InvalidArgumentError, StoreError
 from solus_hbase import HBaseContext
 from solus_hbase.streams import (
+    CounterError,
     IdempotentCounterSink,
     Record,
     RecordError,
@@ -204,7 +205,12 @@ def test_a_counter_that_others_always_raise_first(context: HBaseContext, table: 
 
 def test_threads_share_a_transaction(context: HBaseContext, table: Any) -> None:
     with IdempotentCounterSink(context, mapping()) as sink, sink.transaction(1) as transaction:
-        threads = [threading.Thread(target=lambda: [transaction.add(click("a")) for _ in range(500)]) for _ in range(4)]
+
+        def work() -> None:
+            for _ in range(500):
+                transaction.add(click("a"))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -255,14 +261,51 @@ def test_a_source_has_a_name(context: HBaseContext) -> None:
 @pytest.mark.parametrize(
     ("cells", "complaint"),
     [
-        ({b"clicks": b"5"}, "'a' data:clicks holds 1 bytes and is no counter"),
-        ({b"clicks_txid": b""}, "beside counter 'a' data:clicks is empty"),
+        ({b"clicks": b"5"}, "counter 'a' data:clicks holds 1 bytes and is none, which has 8"),
+        ({b"clicks_txid": b""}, "'a' data:clicks has an id of 0 bytes beside it"),
+        ({b"clicks_txid": bytes(1_001)}, "'a' data:clicks has an id of 1001 bytes beside it"),
         ({b"clicks": b"\x7f" + b"\xff" * 7}, "would exceed"),
     ],
 )
 def test_cells_that_are_something_else(
     context: HBaseContext, table: Any, cells: dict[bytes, bytes], complaint: str
 ) -> None:
+    """No outage: an error of its own, without the advice to try again, before anything is changed."""
     table.rows[b"a"] = {(b"data", qualifier): value for qualifier, value in cells.items()}
-    with IdempotentCounterSink(context, mapping()) as sink, pytest.raises(StoreError, match=complaint):
-        run(sink, 1, "a")
+    with IdempotentCounterSink(context, mapping()) as sink:
+        with pytest.raises(CounterError, match=complaint) as caught:
+            run(sink, 1, "ba")
+        assert (caught.value.row, caught.value.column) == (b"a", b"data:clicks")
+        assert "again" not in caught.value.message
+    assert "checkAndMutate" not in table.faults.calls
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_id_has_a_bound(context: HBaseContext, sign: int) -> None:
+    with IdempotentCounterSink(context, mapping()) as sink:
+        longest = sign * 2 ** (8 * 1_000 - 1) - (sign > 0)
+        assert len(txid_bytes(sink.transaction(longest).txid)) == 1_000
+        with pytest.raises(InvalidArgumentError, match="allowed are 1,000 bytes"):
+            sink.transaction(longest + sign)
+
+
+def test_a_source_that_is_no_text(context: HBaseContext) -> None:
+    with IdempotentCounterSink(context, mapping()) as sink, pytest.raises(InvalidArgumentError, match="no UTF-8 form"):
+        sink.transaction(1, "\ud800")
+
+
+def test_a_closed_sink(context: HBaseContext, table: Any) -> None:
+    """For new transactions and for those that were begun."""
+    with IdempotentCounterSink(context, mapping()) as sink:
+        begun = sink.transaction(1)
+        begun.add(click("a"))
+    with pytest.raises(StoreError, match="this sink is closed"):
+        begun.commit()
+    with pytest.raises(StoreError, match="this sink is closed"):
+        sink.transaction(2)
+    assert table.faults.calls == []
+
+
+def test_on_bad_must_be_callable(context: HBaseContext) -> None:
+    with pytest.raises(TypeError, match="on_bad must be callable, not list"):
+        IdempotentCounterSink(context, mapping(), on_bad=[])  # type: ignore[arg-type]  # on purpose

@@ -195,6 +195,14 @@ def test_another_gateway(sink: Any) -> None:
         sink(context, mapping())
 
 
+def test_a_put_has_only_fields_of_the_record(context: HBaseContext) -> None:
+    """A counter's qualifier may stand for itself, a put's can't."""
+    given = mapping(column_families={"data": ["url", "clicks"]}, fields=["shorturl", "url"])
+    CounterSink(context, given).close()
+    with pytest.raises(InvalidConfigError, match="PutSink: family 'data' has 'clicks', which is not among the fields"):
+        PutSink(context, given)
+
+
 @pytest.mark.parametrize("sink", [CounterSink, IdempotentCounterSink])
 def test_counters_have_no_timestamp(sink: Any, context: HBaseContext) -> None:
     with pytest.raises(InvalidConfigError, match="carries no timestamp"):

@@ -14,6 +14,8 @@ import pytest
 
 from solus_core.errors import StoreError
 from solus_hbase import HBaseContext
+from solus_hbase.gateway.stream_calls import COUNTER
+from solus_hbase.gateway.thrift2 import IDL
 from solus_hbase.streams import IdempotentCounterSink, Record, TableMapping
 
 Lost = Callable[[], Exception]
@@ -80,6 +82,77 @@ def test_a_step_that_was_applied_and_denied(context: HBaseContext, table: Any, m
         assert run(sink, 2, "a") == 2
     assert counts(table) == {"a": 3, "b": 1}
     assert table.faults.calls.count("checkAndMutate") == 6
+
+
+def test_a_counter_that_was_lowered_meanwhile(table: Any, connect_to: Any, lost: Lost) -> None:
+    """R27: applied, answer lost, and lowered to what was read: the same check again would count it twice."""
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        if number == 1 and applied:
+            table.rows[b"a"][b"data", b"clicks"] = COUNTER.pack(6)
+            raise lost()
+
+    columns = {"data": ["clicks"]}
+    table.rows[b"a"] = {(b"data", b"clicks"): COUNTER.pack(6)}
+    table.faults.plan = plan
+    with IdempotentCounterSink(connect_to(attempts=3), mapping(column_families=columns)) as sink:
+        run(sink, 2, "a")
+    assert table.count(b"a", b"data", b"clicks") == 6
+    assert table.faults.calls == ["get", "checkAndMutate", "get"]
+
+
+def test_a_step_is_tried_so_many_times(table: Any, connect_to: Any, lost: Lost) -> None:
+    """After each failure the id is read; what was in doubt once stays in doubt."""
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        if name == "checkAndMutate" and not applied:
+            raise lost()
+
+    table.faults.plan = plan
+    with IdempotentCounterSink(connect_to(attempts=3), mapping(column_families={"data": ["clicks"]})) as sink:
+        with pytest.raises(StoreError, match="commit it again") as caught:
+            run(sink, 1, "a")
+        assert caught.value.in_doubt
+    assert table.faults.calls == ["get", *["checkAndMutate", "get"] * 2, "checkAndMutate"]
+
+
+@pytest.mark.parametrize("denied", [False, True])
+def test_a_step_that_can_not_be_looked_into_is_in_doubt(
+    table: Any, connect_to: Any, lost: Lost, denied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R23: its answer was lost, or was a no that may have come from an earlier try."""
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        if number > 1 or (number == 1 and applied and not denied):
+            raise lost()
+
+    apply = table.do_checkAndMutate
+    monkeypatch.setattr(table, "do_checkAndMutate", lambda *args: (apply(*args), False)[1])
+    table.faults.plan = plan
+    with IdempotentCounterSink(connect_to(attempts=2), mapping(column_families={"data": ["clicks"]})) as sink:
+        with pytest.raises(StoreError) as caught:
+            run(sink, 1, "a")
+        assert caught.value.in_doubt
+        assert caught.value.__cause__ is not None
+
+
+def test_a_refused_step_is_not_tried_again(table: Any, connect_to: Any) -> None:
+    def plan(number: int, name: str, applied: bool) -> None:
+        if name == "checkAndMutate":
+            raise IDL.TIOError(b"DoNotRetryIOException: refused", False)
+
+    table.faults.plan = plan
+    with IdempotentCounterSink(connect_to(attempts=3), mapping(column_families={"data": ["clicks"]})) as sink:
+        with pytest.raises(StoreError, match="refused") as caught:
+            run(sink, 1, "a")
+        assert not caught.value.in_doubt
+    assert table.faults.calls == ["get", "checkAndMutate"]
+
+
+def test_without_the_log(context: HBaseContext, table: Any) -> None:
+    with IdempotentCounterSink(context, mapping(write_to_wal=False)) as sink:
+        run(sink, 1, "a")
+    assert [put.durability for put in table.written] == [IDL.TDurability.SKIP_WAL] * 2
 
 
 def test_the_error_of_a_half_done_transaction(table: Any, connect_to: Any, lost: Lost) -> None:
@@ -157,6 +230,8 @@ PROGRAM = """
 import os, sys
 from solus_hbase import HBaseConfig, connect
 from solus_hbase.gateway.wire import WireConnection
+from solus_hbase.gateway.stream_calls import COUNTER
+from solus_hbase.gateway.thrift2 import IDL
 from solus_hbase.streams import IdempotentCounterSink, TableMapping
 
 port, step, after, row, txid = map(int, sys.argv[1:])

@@ -93,6 +93,36 @@ def test_flushed_when_full(context: HBaseContext, table: Any, size: int) -> None
     assert set(lengths[:-1]) == {size // one}
 
 
+def test_a_large_buffer_is_several_calls(context: HBaseContext, table: Any, lost: Lost) -> None:
+    """Of as much as the usual buffer each: HBase's servers take no more at once than they are set to."""
+    sizes: list[int] = []
+
+    def put(_: bytes, puts: Any) -> None:
+        sizes.append(sum(len(one.columnValues[0].value) for one in (puts if isinstance(puts, list) else [puts])))
+        if len(sizes) == 3:
+            raise lost()
+
+    table.do_putMultiple = table.do_put = put
+    acked: list[Record] = []
+    sink = PutSink(context, mapping(write_buffer_size=2**30, flush_interval=3_600_000))
+    records = [record(number, v=b"x" * size) for number, size in enumerate([300_000] * 21 + [3_000_000, 5])]
+    for one in records:
+        sink.add(one, acked.append)
+    with pytest.raises(FlushError) as caught:
+        sink.flush()
+    assert (acked, caught.value.records) == (records[:12], tuple(records[12:]))
+    sink.close()
+    assert sizes == [1_800_000] * 3 + [1_800_000, 900_000, 3_000_000, 5]
+    assert acked == records
+
+
+def test_the_usual_buffer_is_one_call(context: HBaseContext, table: Any) -> None:
+    with PutSink(context, mapping(flush_interval=3_600_000)) as sink:
+        for number in range(20):
+            sink.add(record(number, v=b"x" * 100_000))
+    assert table.faults.calls == ["putMultiple"]
+
+
 def test_a_record_larger_than_the_buffer_goes_alone(context: HBaseContext, table: Any) -> None:
     with PutSink(context, mapping(write_buffer_size=200)) as sink:
         for number in range(3):
@@ -103,7 +133,7 @@ def test_a_record_larger_than_the_buffer_goes_alone(context: HBaseContext, table
 
 def test_flushed_by_age(context: HBaseContext, table: Any) -> None:
     """R26, by the next record or by a tick: the clock is ours."""
-    clock, acked = FakeClock(), []
+    clock, acked = FakeClock(), list[Record]()
     sink = PutSink(context, mapping(flush_interval=500), clock=clock)
     assert sink.tick() is None
     sink.add(record(1), acked.append)
@@ -216,6 +246,21 @@ def test_nobody_is_asked_twice_where_nobody_answers(context: HBaseContext, table
     sink.take_back()
 
 
+def test_a_clock_that_is_put_back(context: HBaseContext, table: Any) -> None:
+    """R26: nobody knows how old the records are then, so they are written."""
+    clock = FakeClock()
+    sink = PutSink(context, mapping(flush_interval=1_000), clock=clock)
+    sink.add(record(1))
+    clock.advance(-3_600_000)
+    assert sink.tick() is None
+    assert written(table) == [b"r1"]
+    sink.add(record(2))
+    clock.advance(-3_600_000)
+    sink.add(record(3))
+    assert written(table) == [b"r1", b"r2", b"r3"]
+    sink.close()
+
+
 def test_an_old_buffer_that_can_not_be_flushed(context: HBaseContext, table: Any, lost: Lost) -> None:
     """The caller is told, by the record that found out; that record is kept with the others."""
     clock = FakeClock()
@@ -293,7 +338,12 @@ def test_an_acknowledgement_that_raises_while_room_is_made(context: HBaseContext
 
 def test_an_acknowledgement_may_use_the_sink(context: HBaseContext, table: Any) -> None:
     sink = PutSink(context, mapping())
-    sink.add(record(1), lambda _: (sink.add(record(2)), sink.flush()))
+
+    def acknowledge(_: Record) -> None:
+        sink.add(record(2))
+        sink.flush()
+
+    sink.add(record(1), acknowledge)
     sink.flush()
     assert written(table) == [b"r1", b"r2"]
     sink.close()

@@ -205,17 +205,54 @@ def test_what_is_checked_at_the_start(context: HBaseContext, memory_engine: Solu
 
 
 def test_records_without_a_key(context: HBaseContext, seen: DeDuperHandle) -> None:
-    with PutSink(context, mapping(), unique=seen, key=lambda one: one["event"], ttl=MINUTE) as sink:
+    def event(one: Record) -> Any:
+        return one["event"]
+
+    with PutSink(context, mapping(), unique=seen, key=event, ttl=MINUTE) as sink:
         with pytest.raises(RecordError, match="'event' is missing, and key needs it"):
             sink.add(record(1))
         with pytest.raises(RecordError, match=r"'key' gives no entity: .* not float"):
             sink.add({**record(1), "event": 1.5})
 
 
+@pytest.mark.parametrize(("event", "complaint"), [("", "IndexError: "), (7, "TypeError: "), ("xxxxx", "LookupError: ")])
+def test_whatever_key_raises_is_about_the_record(
+    context: HBaseContext, seen: DeDuperHandle, table: Any, event: Any, complaint: str
+) -> None:
+    """The others go on."""
+    told: list[RecordError] = []
+
+    def first(one: Record) -> str:
+        if one["event"] == "xxxxx":
+            raise LookupError
+        value: Any = one["event"]
+        return str(value[0])
+
+    with PutSink(context, mapping(), unique=seen, key=first, ttl=MINUTE, on_bad=told.append) as sink:
+        sink.add({**record(1), "event": event})
+        sink.add({**record(2), "event": "fine"})
+    assert f"'key' gives no entity: {complaint}" in told[0].message
+    assert told[0].__cause__ is not None
+    assert written(table) == [b"r2"]
+
+
+def test_what_must_be_callable(context: HBaseContext, seen: DeDuperHandle) -> None:
+    """At once, not when the first record has been written."""
+    wrong: Any = "id"
+    with pytest.raises(TypeError, match="key must be callable, not str"):
+        PutSink(context, mapping(), unique=seen, key=wrong, ttl=MINUTE)
+    with pytest.raises(TypeError, match="on_bad must be callable, not str"):
+        PutSink(context, mapping(), on_bad=wrong)
+    with PutSink(context, mapping()) as sink:
+        with pytest.raises(TypeError, match="ack must be callable, not str"):
+            sink.add(record(1), wrong)
+        assert len(sink) == 0
+
+
 def test_on_hbase(hbase_server: Any, real_table: Any) -> None:
     """R25 with both on the real HBase: at-least-once input, each row once, in several flushes."""
     context, calls = real_table("streams_unique")
-    run, acked = uuid.uuid4().hex[:8], []
+    run, acked = uuid.uuid4().hex[:8], list[Record]()
     url = f"hbase://127.0.0.1:{hbase_server.port(2)}/streams_seen?splits=0"
     with SolusEngine.open(url, client_id="streams") as engine:
         engine.register(run)

@@ -1,0 +1,228 @@
+"""What interrupts a flush, and what acknowledgements raise: no record is lost, and none counts twice unreported."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from solus_core.errors import ErrorCode
+from solus_hbase import HBaseContext, workers
+from solus_hbase.gateway.thrift2 import IDL
+from solus_hbase.streams import BufferFullError, CounterSink, FlushError, PutSink, Record, TableMapping
+
+Lost = Callable[[], Exception]
+
+
+def mapping(**settings: Any) -> TableMapping:
+    given = {"table": "t", "row_key_field": "id", "column_families": {"data": ["v"]}, "flush_interval": 3_600_000}
+    return TableMapping(**{**given, **settings})
+
+
+def record(number: int, **more: object) -> Record:
+    return {"id": f"r{number}", "v": "clicks", **more}
+
+
+def counted(table: Any, rows: int) -> list[int]:
+    return [table.count(b"r%d" % number, b"data", b"clicks") for number in range(rows)]
+
+
+def refuse(_: Record) -> None:
+    raise LookupError("gone")
+
+
+def test_an_interrupt_does_not_count_twice_what_was_answered(
+    table: Any, connect_to: Any, killed: type[BaseException]
+) -> None:
+    """The block closes the sink, which writes the rest; the row under way alone is in doubt, and named."""
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        if number == 4 and applied:
+            raise killed()
+
+    table.faults.plan = plan
+    acked: list[Record] = []
+
+    def work() -> None:
+        with CounterSink(connect_to(pool_size=1), mapping()) as sink:
+            for number in range(10):
+                sink.add(record(number), acked.append)
+            sink.flush()
+
+    with pytest.raises(killed) as caught:
+        work()
+    told = caught.value.__cause__
+    assert isinstance(told, FlushError)
+    assert told.records == tuple(record(number) for number in range(4, 10))
+    assert told.doubtful == (record(4),)
+    assert counted(table, 10) == [1, 1, 1, 1, 2, 1, 1, 1, 1, 1]
+    assert acked == [record(number) for number in range(10)]
+
+
+def test_an_interrupt_waits_for_calls_under_way(table: Any, connect_to: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the caller waits for its threads: what they are at ends first, and is known."""
+    joining, delivered, returned = threading.Event(), threading.Event(), threading.Event()
+    began = threading.Event()
+    join = workers._join
+
+    def announced(started: Any) -> None:
+        joining.set()
+        join(started)
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        if applied:
+            return
+        if threading.current_thread() is threading.main_thread():
+            assert began.wait(30)
+        elif not began.is_set():
+            began.set()
+            assert joining.wait(30)
+            # One that comes just before the other thread falls asleep does not wake it: so until it has arrived.
+            for _ in range(600):
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                if delivered.wait(0.05):
+                    break
+            returned.wait(0.2)  # as long as it takes: it must not return
+
+    def interrupt(*_: object) -> None:
+        if not delivered.is_set():
+            delivered.set()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(workers, "_join", announced)
+    before = signal.signal(signal.SIGINT, interrupt)
+    table.faults.plan = plan
+    acked: list[Record] = []
+    sink = CounterSink(connect_to(pool_size=2), mapping())
+    try:
+        for number in range(2):
+            sink.add(record(number), acked.append)
+        with pytest.raises(KeyboardInterrupt):
+            sink.flush()
+        returned.set()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(sink) == 0
+    sink.close()
+    assert (counted(table, 2), acked) == ([1, 1], [record(0), record(1)])
+
+
+def test_no_other_failure_hides_an_interrupt(killed: type[BaseException]) -> None:
+    pool = workers.Workers(2)
+    for _ in range(50):
+        together = threading.Barrier(2)
+
+        def failing(error: BaseException, together: threading.Barrier) -> None:
+            together.wait(30)
+            raise error
+
+        with pytest.raises(killed):
+            pool.run([partial(failing, error, together) for error in (ValueError(), killed())])
+    pool.close()
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_interrupt_keeps_what_is_not_written(
+    context: HBaseContext, table: Any, killed: type[BaseException], batch: bool
+) -> None:
+    def plan(number: int, name: str, applied: bool) -> None:
+        if number == 0:
+            raise killed()
+
+    table.faults.plan = plan
+    acked: list[Record] = []
+    sink = PutSink(context, mapping(batch=batch))
+
+    def work() -> None:
+        sink.add(record(1), acked.append)
+        sink.flush()
+
+    with pytest.raises(killed):
+        work()
+    sink.close()
+    assert acked == [record(1)]
+
+
+def test_an_error_that_nobody_expected(table: Any, connect_to: Any) -> None:
+    """A bug somewhere below is a failed flush like others: what was answered is not sent again."""
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        if number == 4 and not applied:
+            raise ZeroDivisionError("a bug")
+
+    table.faults.plan = plan
+    acked: list[Record] = []
+    sink = CounterSink(connect_to(pool_size=1), mapping())
+    for number in range(10):
+        sink.add(record(number), acked.append)
+    with pytest.raises(FlushError, match="a bug") as caught:
+        sink.flush()
+    assert caught.value.code is ErrorCode.INTERNAL_ERROR
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert caught.value.doubtful == (record(4),)
+    assert acked == [record(number) for number in range(4)]
+    sink.close()
+    assert counted(table, 10) == [1] * 10
+
+
+def test_an_interrupted_acknowledgement(context: HBaseContext, table: Any, killed: type[BaseException]) -> None:
+    """The others are called all the same: their records are written."""
+
+    def interrupted(_: Record) -> None:
+        raise killed()
+
+    acked: list[Record] = []
+    sink = PutSink(context, mapping())
+    for ack in (refuse, interrupted, acked.append):
+        sink.add(record(len(sink)), ack)
+    with pytest.raises(killed):
+        sink.flush()
+    assert (acked, len(sink)) == ([record(2)], 0)
+
+
+def test_single_mode_takes_the_record_although_an_acknowledgement_raises(
+    context: HBaseContext, table: Any, lost: Lost
+) -> None:
+    """That of the record before, which had been kept: an error of an acknowledgement means "taken", always."""
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        if number == 0:
+            raise lost()
+
+    table.faults.plan = plan
+    sink = PutSink(context, mapping(batch=False))
+    with pytest.raises(FlushError):
+        sink.add(record(1), refuse)
+    with pytest.raises(LookupError):
+        sink.add(record(2))
+    assert [put.row for put in table.written] == [b"r1", b"r2"]
+    sink.close()
+
+
+def test_a_failed_flush_does_not_hide_what_an_acknowledgement_raised(context: HBaseContext, table: Any) -> None:
+    table.refuses = {b"r2"}
+    sink = PutSink(context, mapping())
+    sink.add(record(1), refuse)
+    sink.add(record(2))
+    with pytest.raises(FlushError) as caught:
+        sink.flush()
+    assert isinstance(caught.value.__context__, LookupError)
+    assert isinstance(caught.value.__cause__, IDL.TIOError)
+    sink.take_back()
+
+
+def test_a_record_that_was_not_taken_is_said_not_to_be(context: HBaseContext, table: Any) -> None:
+    """Also where an acknowledgement raised while room was made, and not enough of it."""
+    table.refuses = {b"r2"}
+    sink = PutSink(context, mapping(write_buffer_size=400), patience=0)
+    sink.add(record(1), refuse)
+    sink.add(record(2, v="x" * 150))
+    with pytest.raises(BufferFullError) as caught:
+        sink.add(record(3, v="y" * 250))
+    assert isinstance(caught.value.__context__, LookupError)
+    assert isinstance(caught.value.__cause__, FlushError)
+    assert sink.take_back() == [record(2, v="x" * 150)]
