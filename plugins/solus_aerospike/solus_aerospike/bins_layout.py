@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, final
 
-from aerospike_helpers.expressions import GE, And, BinExists, Cond, IntBin, Max, Not, Or, Unknown  # type: ignore[import-untyped]  # it has no types
+import aerospike
+from aerospike_helpers.expressions import GE, And, BinType, Cond, Eq, IntBin, Max, Not, Or, Unknown  # type: ignore[import-untyped]  # it has no types
 from aerospike_helpers.operations.expression_operations import expression_write  # type: ignore[import-untyped]  # it has no types
 
 from solus_aerospike.config import BIN_BYTES
@@ -67,7 +68,8 @@ class BinsLayout:
             if position is None:
                 continue
             for farm in farms:
-                expiry = next((bins[name] for name in _names(farm, position) if name in bins), 0)
+                stored = (bins.get(name) for name in _names(farm, position))
+                expiry = next((value for value in stored if type(value) is int), 0)
                 expiries[position] = max(expiry, expiries.get(position, expiry))
         return (expiry for expiry in expiries.values() if expiry >= now)
 
@@ -111,10 +113,10 @@ def _is_absent(positions: int, farms: int) -> Any:
 
 
 def _stored(names: Iterator[Slot]) -> Any:
-    """The stored expiry of a farm's position, or 0."""
+    """The stored expiry of a farm's position, or 0. What is no number is none: the question would have no answer."""
     found: list[Any] = []
     for name in islice(names, _NAMES):
-        found += [BinExists(name), IntBin(name)]
+        found += [Eq(BinType(name), aerospike.AS_BYTES_INTEGER), IntBin(name)]
     return Cond(*found, 0)
 
 

@@ -52,7 +52,7 @@ class Calls:
         operations = [expression_read(_ABSENT, place.layout.absent(farms, positions, now))]
         try:
             return self._caller.read(
-                place.looking, lambda: bool(self._operate(key, operations, self._policy)[2][_ABSENT])
+                _at(place.looking, key), lambda: bool(self._operate(key, operations, self._policy)[2][_ABSENT])
             )
         except exception.RecordNotFound:
             return True
@@ -63,7 +63,7 @@ class Calls:
         def call() -> None:
             self._in_turn(place, lambda policy: self._operate(key, operations, policy))
 
-        self._caller.write(place.adding, call)
+        self._caller.write(_at(place.adding, key), call)
 
     def add_if_absent(
         self, place: Place, farms: Farms, shard: int, positions: Collection[int], now: int, expires_at: int
@@ -80,7 +80,7 @@ class Calls:
                 return False
             return True
 
-        return self._caller.check_and_write(place.adding, lambda: self._in_turn(place, try_with))
+        return self._caller.check_and_write(_at(place.adding, key), lambda: self._in_turn(place, try_with))
 
     def absent_of(self, place: Place, farms: Farms, chunk: list[Item], now: int, progress: Progress) -> None:
         """Answer all rows of the chunk."""
@@ -233,7 +233,11 @@ class Calls:
         message = getattr(one, "message", None)
         if one.result == 0 and of_all == _ANY_ERROR:
             code, message = _NO_NODE, "no node can be reached"
-        return self._caller.failure(what, self._caller.error(code, message), in_doubt=one.in_doubt)
+        return self._caller.failure(_at(what, one.key), self._caller.error(code, message), in_doubt=one.in_doubt)
+
+
+def _at(what: str, key: Key) -> str:
+    return f"{what}, record {key[2]!r}"
 
 
 def _is_answered(one: Any, answers: Collection[int]) -> bool:

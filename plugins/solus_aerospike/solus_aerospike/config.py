@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final, final
+from collections.abc import Container, Mapping
+from typing import Final, final, get_args, get_type_hints
 
 from attrs import field, frozen
 
@@ -25,10 +25,19 @@ MAP_FARM_BYTES: Final = BIN_BYTES
 BINS_FARM_BYTES: Final = BIN_BYTES - len("##updated")
 """Of a farm at most in the layout ``bins``: it is a part of the names of all bins."""
 
+META_SUFFIX: Final = "_solus_DEDUPER"
+"""At the end of the names of the sets with registered de-dupers."""
+JAVAS_FARM: Final = "give farm=, the farm that the Java services use"
+
 _OF_BINS: Final = f"and Aerospike allows names of bins no more than {BIN_BYTES} bytes"
 _NAMESPACE_BYTES: Final = 31
 _LOGIN_BYTES: Final = 63  # the client cuts longer ones silently
 _PATH_BYTES: Final = 4_096
+_WHOLE: Final = {"port": 65_535, "attempts": 100}
+# In milliseconds 0 would mean: for ever.
+_SECONDS: Final = {"timeout": (0.001, 3_600), "backoff": (0.001, 60)}
+_KINDS: Final = {str: "a text", int: "a whole number", float: "a number", bool: "True or False"}
+_BEFORE_OPTIONS: Final = ("hosts", "namespace", "set", "user", "password")
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\s:/\[\],]+))(?::([0-9]{1,5}))?")
 
 
@@ -50,7 +59,7 @@ class AerospikeConfig(StorageConfig):
     ``tls``: encrypt; ``tls_name``: the name in the server's certificate (default: the host); ``tls_ca``: file of
     trusted certificates (default: the system's); ``tls_cert``, ``tls_key``: files of our own.
 
-    Raises ``InvalidConfigError`` with all problems at once.
+    Raises ``InvalidConfigError`` with all problems at once, values of a wrong Python type among them.
     """
 
     hosts: str
@@ -71,13 +80,8 @@ class AerospikeConfig(StorageConfig):
     tls_key: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        problems = [*self._bad_hosts(), *self._bad_names(), *self._bad_texts(), *self._bad_numbers()]
-        if self.layout not in (None, MAP, BINS):
-            problems.append(f"layout is {self.layout!r}, allowed are {MAP} and {BINS}")
-        if not self.tls and (self.tls_name, self.tls_ca, self.tls_cert, self.tls_key) != (None, None, None, None):
-            problems.append("tls_name, tls_ca, tls_cert or tls_key is given without tls=true")
-        if (self.tls_cert is None) != (self.tls_key is None):
-            problems.append("tls_cert and tls_key belong together: give both or neither")
+        wrong = self._wrong_types()
+        problems = [*wrong.values(), *self._bad_values(wrong), *self._bad_pairs()]
         if problems:
             raise InvalidConfigError("aerospike:// store", problems)
 
@@ -91,6 +95,36 @@ class AerospikeConfig(StorageConfig):
             found.append((match[1] or match[2], int(match[3] or self.port)))
         return tuple(found)
 
+    def _wrong_types(self) -> dict[str, str]:
+        """By name, what is wrong with settings of another Python type than theirs."""
+        wrong = {}
+        for a in AerospikeConfig.__attrs_attrs__:
+            hint, value = get_type_hints(AerospikeConfig)[a.name], getattr(self, a.name)
+            kinds = get_args(hint) or (hint,)
+            fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
+            # To Python a bool is a whole number.
+            if not fits or (isinstance(value, bool) and bool not in kinds):
+                said = repr(value) if a.repr is True else "of another type"
+                wrong[a.name] = f"{a.name} is {said}, and must be {_KINDS[kinds[0]]}"
+        return wrong
+
+    def _bad_values(self, wrong: Container[str]) -> list[str]:
+        """What is wrong with single settings, those of a ``wrong`` type left out."""
+        values = {a.name: getattr(self, a.name) for a in AerospikeConfig.__attrs_attrs__ if a.name not in wrong}
+        values = {name: value for name, value in values.items() if value is not None}
+        problems = self._bad_hosts() if "hosts" in values else []
+        problems += self._bad_names(values)
+        problems += self._bad_texts(values)
+        for name, most in _WHOLE.items():
+            if name in values and not 1 <= values[name] <= most:
+                problems.append(f"{name} is {values[name]!r}, allowed are whole numbers from 1 to {most}")
+        for name, (low, high) in _SECONDS.items():
+            if name in values and not low <= values[name] <= high:
+                problems.append(f"{name} is {values[name]!r}, allowed are seconds from {low} to {high}")
+        if "layout" in values and values["layout"] not in (MAP, BINS):
+            problems.append(f"layout is {self.layout!r}, allowed are {MAP} and {BINS}")
+        return problems
+
     def _bad_hosts(self) -> list[str]:
         problems = []
         for text in self.hosts.split(","):
@@ -101,57 +135,54 @@ class AerospikeConfig(StorageConfig):
                 problems.append(f"host {text!r} has port {match[3]}, allowed are 1 to 65535")
         return problems
 
-    def _bad_names(self) -> list[str]:
-        problems = []
+    def _bad_names(self, values: Mapping[str, str]) -> list[str]:
+        problems, good = [], {}
         for what in ("namespace", "set", "farm"):
             try:
-                check_identifier(what, getattr(self, what))
+                if what in values:
+                    good[what] = check_identifier(what, values[what])
             except InvalidArgumentError as error:
                 problems.append(error.message)
-        if problems:
-            return problems
-        # From here on all are ASCII: as many bytes as characters.
-        if len(self.namespace) > _NAMESPACE_BYTES:
-            problems.append(_too_long("namespace", self.namespace, _NAMESPACE_BYTES, "Aerospike allows no more"))
-        if self.layout == BINS:
-            limit, reason = BINS_FARM_BYTES, "the longest name of a bin is <farm>##updated"
-        else:
-            limit, reason = MAP_FARM_BYTES, "a bin is called like the farm"
-        if len(self.farm) > limit:
-            layout = self.layout or MAP
-            problems.append(_too_long("farm", self.farm, limit, f"with layout={layout} {reason}, {_OF_BINS}"))
-        of_level_dc = f"{self.farm}_{self.set}"
-        if len(of_level_dc) > SET_BYTES:
+        # These are ASCII: as many bytes as characters.
+        namespace, of, farm = (good.get(what, "") for what in ("namespace", "set", "farm"))
+        if len(namespace) > _NAMESPACE_BYTES:
+            problems.append(_too_long("namespace", namespace, _NAMESPACE_BYTES, "Aerospike allows no more"))
+        if of.endswith(META_SUFFIX):
+            problems.append(f"set is {of!r}: sets that end in {META_SUFFIX} are those of registered de-dupers")
+        if self.layout == BINS and len(farm) > BINS_FARM_BYTES:
+            reason = f"with layout={BINS} the longest name of a bin is <farm>##updated, {_OF_BINS}; {JAVAS_FARM}"
+            problems.append(_too_long("farm", farm, BINS_FARM_BYTES, reason))
+        elif len(farm) > MAP_FARM_BYTES:
+            problems.append(
+                _too_long("farm", farm, MAP_FARM_BYTES, f"with layout={MAP} a bin is called like the farm, {_OF_BINS}")
+            )
+        of_level_dc = f"{farm}_{of}"
+        if farm and of and len(of_level_dc) > SET_BYTES:
             problems.append(
                 _too_long("set <farm>_<set>", of_level_dc, SET_BYTES, "so the set of level DC would be called")
             )
         return problems
 
-    def _bad_texts(self) -> list[str]:
+    def _bad_texts(self, values: Mapping[str, str]) -> list[str]:
         problems = []
-        if (self.user is None) != (self.password is None):
-            problems.append("user and password belong together: give both or neither")
         for what in ("user", "password", "tls_name", "tls_ca", "tls_cert", "tls_key"):
-            value = getattr(self, what)
-            if value is None:
+            if what not in values:
                 continue
-            most = _LOGIN_BYTES if what in ("user", "password") else _PATH_BYTES
+            value, most = values[what], _LOGIN_BYTES if what in ("user", "password") else _PATH_BYTES
             if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
                 problems.append(f"{what} has a NUL or a lone surrogate in it")
             elif not 1 <= len(value.encode()) <= most:
                 problems.append(f"{what} has {len(value.encode())} bytes, allowed are 1 to {most}")
         return problems
 
-    def _bad_numbers(self) -> list[str]:
-        problems = [
-            f"{name} is {getattr(self, name)!r}, allowed are whole numbers from 1 to {high}"
-            for name, high in (("port", 65_535), ("attempts", 100))
-            if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= high
-        ]
-        # In milliseconds 0 would mean: for ever.
-        for name, low, high in (("timeout", 0.001, 3_600), ("backoff", 0.001, 60)):
-            if not low <= getattr(self, name) <= high:
-                problems.append(f"{name} is {getattr(self, name)!r}, allowed are seconds from {low} to {high}")
+    def _bad_pairs(self) -> list[str]:
+        problems = []
+        if (self.user is None) != (self.password is None):
+            problems.append("user and password belong together: give both or neither")
+        if not self.tls and (self.tls_name, self.tls_ca, self.tls_cert, self.tls_key) != (None, None, None, None):
+            problems.append("tls_name, tls_ca, tls_cert or tls_key is given without tls=true")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            problems.append("tls_cert and tls_key belong together: give both or neither")
         return problems
 
 
@@ -168,12 +199,12 @@ def settings_from_url(url: StoreUrl) -> Mapping[str, object]:
     if len(parts) != 2 or not all(parts):
         problems.append(f"the path is {url.path!r}, and must be /namespace/set, as in aerospike://host:3000/test/solus")
     problems += [
-        f"{name} is no option: it is written before the '?'"
-        for name in ("hosts", "namespace", "set", "user", "password")
-        if name in url.options
+        f"{name} is no option: it is written before the '?'" for name in _BEFORE_OPTIONS if name in url.options
     ]
-    unknown = sorted(set(url.options) - {a.name for a in AerospikeConfig.__attrs_attrs__})
-    if problems and not unknown:
+    if problems:
+        allowed = sorted({a.name for a in AerospikeConfig.__attrs_attrs__} - {*_BEFORE_OPTIONS})
+        unknown = sorted(set(url.options) - {*allowed, *_BEFORE_OPTIONS})
+        problems += [f"{name!r} is not a setting, allowed are {', '.join(allowed)}" for name in unknown]
         raise InvalidConfigError("aerospike:// URL", problems)
     hosts = ",".join(_text(host, port) for host, port in url.hosts)
     settings: dict[str, object] = {**url.options, "hosts": hosts, "namespace": parts[0], "set": parts[-1]}

@@ -18,6 +18,10 @@ from solus_core.errors import ErrorCode, StoreError
 if TYPE_CHECKING:
     from aerospike import Client
 
+_TEND_INTERVAL: Final = 250
+"""Milliseconds. After 100 errors the client sends a node nothing more until it has next looked after it. That can't be
+switched off (it takes ``max_error_rate`` 0 for 100), but this is over before the last of our tries."""
+
 _CONTEXTS: Final[WeakSet[AerospikeContext]] = WeakSet()
 # All contexts, weakly: a hook that runs at a fork can't be taken back, so there is one for all of them.
 
@@ -100,7 +104,9 @@ def _open(config: AerospikeConfig, caller: Caller) -> Client:
 
     settings: dict[str, Any] = {
         "hosts": [(host, port, config.tls_name or host) for host, port in config.addresses],
+        "tend_interval": _TEND_INTERVAL,
     }
+    what = f"connecting to {config.hosts}"
     if config.user is not None:
         settings |= {"user": config.user, "password": config.password}
     if config.tls:
@@ -108,9 +114,11 @@ def _open(config: AerospikeConfig, caller: Caller) -> Client:
         system = ssl.get_default_verify_paths()
         trusted = {"cafile": config.tls_ca} if config.tls_ca else {"cafile": system.cafile, "capath": system.capath}
         ours = {"certfile": config.tls_cert, "keyfile": config.tls_key}
+        # To the client they look the same.
+        what += " with TLS (does the port speak it, and is its certificate trusted here, and for that name?)"
         settings["tls"] = {"enable": True, **{name: path for name, path in (trusted | ours).items() if path}}
     try:
-        return caller.read(f"connecting to {config.hosts}", lambda: aerospike.client(settings))
+        return caller.read(what, lambda: aerospike.client(settings))
     except StoreError as error:
         if len(config.addresses) == 1:
             raise

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
+from solus_aerospike import room
 from solus_aerospike.batches import Progress, chunks
 from solus_aerospike.config import BIN_BYTES, BINS, BINS_FARM_BYTES, MAP
 from solus_aerospike.context import AerospikeContext
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 _SAMPLE_POSITIONS: Final = 200_000
 _SAMPLE_SHARDS: Final = 200
 _EXPIRIES: Final = 1_000
-
-_RECORD_BYTES: Final = 200
-"""Of a record without positions, at most."""
-
-_POSITION_BYTES: Final = {MAP: 12.1, BINS: 16.7}
-"""Of a record for each position in it, measured with 30,000."""
 
 
 @final
@@ -49,7 +44,7 @@ class AerospikeDataStore:
         self._context = context
         self._closed = False
         self._most_bytes = check_namespace(context)
-        self._farms = KnownFarms(context, client_id)
+        self._farms = KnownFarms(context, client_id, self._most_bytes)
         self._calls = Calls(context)
         self._making = Places(context, client_id)
         # By name, with the record that was last asked for: the same record needs no new place.
@@ -69,13 +64,7 @@ class AerospikeDataStore:
             problems.append(
                 f"expiry_seconds is {config.expiry_seconds:,}, and Aerospike keeps a record for {RECORD_TTL:,} at most"
             )
-        needed = _RECORD_BYTES + round(config.bits_per_shard * _POSITION_BYTES[self.layout])
-        if needed > self._most_bytes:
-            problems.append(
-                f"bits_per_shard is {config.bits_per_shard}, and a full shard takes {needed:,} bytes for each farm; "
-                f"namespace {self._context.config.namespace!r} has a max-record-size of {self._most_bytes:,}: "
-                "raise it, to 8M at most, or use fewer bits_per_shard"
-            )
+        problems += room.problems(self.layout, config.bits_per_shard, (self._context.config.farm,), self._most_bytes)
         problems += self._bad_farm(self.layout, config)
         if problems:
             raise InvalidConfigError("de-duper config for Aerospike", problems)
@@ -90,11 +79,12 @@ class AerospikeDataStore:
                 raise progress.failed(error, chunk) from error.__cause__
         return progress.answers
 
-    def add(self, probes: Probes, now: int, expires_at: int) -> None:  # noqa: ARG002  # the larger expiry wins at any time
+    def add(self, probes: Probes, now: int, expires_at: int) -> None:
         place = self._place(probes.deduper)
         progress = Progress(len(probes))
         for chunk in chunks(probes):
             try:
+                self._farms.to_add(probes.deduper, now)
                 self._calls.add_all(place, chunk, expires_at, progress)
             except StoreError as error:
                 raise progress.failed(error, chunk) from error.__cause__
@@ -104,7 +94,8 @@ class AerospikeDataStore:
         progress = Progress(len(probes))
         for chunk in chunks(probes):
             try:
-                self._calls.add_absent(place, self._farms.of(probes.deduper, now), chunk, now, expires_at, progress)
+                farms = self._farms.to_add(probes.deduper, now)
+                self._calls.add_absent(place, farms, chunk, now, expires_at, progress)
             except StoreError as error:
                 raise progress.failed(error, chunk) from error.__cause__
         return progress.answers
@@ -113,21 +104,16 @@ class AerospikeDataStore:
         place = self._place(deduper)
         return self._calls.absent(place, self._farms.of(deduper, now), shard, frozenset(positions), now)
 
-    def add_one(
-        self,
-        deduper: DeDuper,
-        shard: int,
-        positions: Sequence[int],
-        now: int,  # noqa: ARG002  # as above
-        expires_at: int,
-    ) -> None:
-        self._calls.add(self._place(deduper), shard, frozenset(positions), expires_at)
+    def add_one(self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int, expires_at: int) -> None:
+        place = self._place(deduper)
+        self._farms.to_add(deduper, now)
+        self._calls.add(place, shard, frozenset(positions), expires_at)
 
     def add_if_absent_one(
         self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int, expires_at: int
     ) -> bool:
         place = self._place(deduper)
-        farms = self._farms.of(deduper, now)
+        farms = self._farms.to_add(deduper, now)
         return self._calls.add_if_absent(place, farms, shard, frozenset(positions), now, expires_at)
 
     def stats(self, deduper: DeDuper, now: int) -> StoreStats:

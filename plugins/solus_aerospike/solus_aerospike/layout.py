@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from solus_aerospike.config import SET_BYTES, AerospikeConfig
+from solus_aerospike.config import META_SUFFIX, SET_BYTES, AerospikeConfig
 from solus_core.errors import InvalidArgumentError
 from solus_core.model import Level
 
@@ -20,8 +20,6 @@ RECORD_TTL: Final = 315_360_000
 
 BINS_OF_RECORD: Final = 32_767
 """Bins in one record at most, in Aerospike."""
-
-_META_SUFFIX: Final = "_solus_DEDUPER"
 
 
 @final
@@ -59,11 +57,11 @@ def data_set(config: AerospikeConfig, level: Level) -> str:
 
 def meta_set(client_id: str) -> str:
     """The set of a client's registered de-dupers; ``InvalidArgumentError`` if its name would be too long (R17)."""
-    name = f"{client_id}{_META_SUFFIX}"
+    name = f"{client_id}{META_SUFFIX}"
     if len(name) > SET_BYTES:
         raise InvalidArgumentError(
-            f"client_id {client_id!r} has {len(client_id)} bytes, allowed are {SET_BYTES - len(_META_SUFFIX)} with "
-            f"Aerospike: its de-dupers are in the set <client_id>{_META_SUFFIX}, and names of sets have at most "
+            f"client_id {client_id!r} has {len(client_id)} bytes, allowed are {SET_BYTES - len(META_SUFFIX)} with "
+            f"Aerospike: its de-dupers are in the set <client_id>{META_SUFFIX}, and names of sets have at most "
             f"{SET_BYTES}"
         )
     return name

@@ -10,7 +10,9 @@ from aerospike_helpers.expressions import (  # type: ignore[import-untyped]  # i
     LT,
     Add,
     BinExists,
+    BinType,
     Cond,
+    Eq,
     MapBin,
     MapGetByKeyList,
     MapGetByValueRange,
@@ -75,7 +77,10 @@ class MapLayout:
         """When each live position of a whole record expires."""
         expiries: dict[int, int] = {}
         for name in (map_bin(farm, number, self._segments) for farm in farms for number in range(self._segments)):
-            for position, expiry in bins.get(name, {}).items():
+            positions = bins.get(name)
+            if not isinstance(positions, Mapping):
+                continue
+            for position, expiry in positions.items():
                 expiries[position] = max(expiry, expiries.get(position, expiry))
         return (expiry for expiry in expiries.values() if expiry >= now)
 
@@ -99,12 +104,17 @@ def _live(now: Slot, slots: Iterator[Slot], farms: int) -> Any:
     """How many of a part's positions are live in some farm."""
     positions, own = next(slots), next(slots)
     if farms == 1:
-        return Cond(BinExists(own), _since(own, positions, now, aerospike.MAP_RETURN_COUNT), 0)
-    live = Cond(BinExists(own), _since(own, positions, now), {})
+        return Cond(_is_map(own), _since(own, positions, now, aerospike.MAP_RETURN_COUNT), 0)
+    live = Cond(_is_map(own), _since(own, positions, now), {})
     for _ in range(farms - 1):
         other = next(slots)
-        live = MapPutItems(None, None, Cond(BinExists(other), _since(other, positions, now), {}), live)
+        live = MapPutItems(None, None, Cond(_is_map(other), _since(other, positions, now), {}), live)
     return MapSize(None, live)
+
+
+def _is_map(name: Slot) -> Any:
+    """Of anything else in a bin nothing can be told, and a filter that can't tell says what it says of the present."""
+    return Eq(BinType(name), aerospike.AS_BYTES_MAP)
 
 
 def _since(name: Slot, positions: Slot, since: Slot, answer: int = _MAP) -> Any:
@@ -118,4 +128,5 @@ def _raised() -> Any:
     name, positions, later, items = map(Slot, range(4))
     # The small maps are merged first: the large one is then written once.
     kept = MapPutItems(None, None, _since(name, positions, later), items)
+    # What is no map is not ours: it stays, and the write fails.
     return Cond(BinExists(name), MapPutItems(None, None, kept, MapBin(name)), items)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final, final
 
 from attrs import evolve
 
-from solus_aerospike.config import BINS, BINS_FARM_BYTES
+from solus_aerospike.config import BINS, BINS_FARM_BYTES, JAVAS_FARM, MAP
 from solus_aerospike.context import AerospikeContext
+from solus_aerospike.farms import join
 from solus_aerospike.layout import meta_key, meta_set
 from solus_aerospike.namespaces import check_namespace
 from solus_aerospike.records import Fields, MetaRecord, bins_of, decode, encode, fetch, parse
 from solus_core.errors import ConfigMismatchError, DeDuperNotFoundError, ErrorCode, StoreError
-from solus_core.model import DeDuper
+from solus_core.model import DeDuper, Level
+
+_log = logging.getLogger(__name__)
 
 _ROUNDS: Final = 100
 """Of reading a record and writing it unless somebody else did in between: of those who meet one wins each time."""
@@ -27,7 +31,7 @@ _QUERY_TIMEOUT: Final = 60_000
 class AerospikeMetaStore:
     """A ``MetaStore`` (see there) for one client id. Farms share it; whoever registers a name joins its farms."""
 
-    __slots__ = ("_client_id", "_closed", "_context", "_farm", "_indexed", "_set")
+    __slots__ = ("_client_id", "_closed", "_context", "_farm", "_indexed", "_most_bytes", "_set")
 
     def __init__(self, context: AerospikeContext, client_id: str) -> None:
         self._context = context
@@ -36,12 +40,13 @@ class AerospikeMetaStore:
         self._set = meta_set(client_id)
         self._closed = False
         self._indexed = False
-        check_namespace(context)
+        self._most_bytes = check_namespace(context)
 
     def create(self, deduper: DeDuper) -> DeDuper:
         for _ in range(_ROUNDS):
             record = self._fetch(deduper.name)
             if record is None:
+                self._join(deduper, deduper.created_at, set())
                 self._write(deduper.name, MetaRecord({}, deduper.layout == BINS, None), {self._farm: encode(deduper)})
                 continue
             stored = decode(self._client_id, deduper.name, record)
@@ -50,9 +55,15 @@ class AerospikeMetaStore:
                 raise ConfigMismatchError(deduper.name, {"layout": (stored.layout, deduper.layout)})
             if self._farm in record.farms:
                 return stored
+            self._join(stored, deduper.created_at, set(record.farms))
             if self._write(deduper.name, record, {self._farm: encode(stored)}):
                 return stored
         raise self._too_busy(deduper.name)
+
+    def _join(self, deduper: DeDuper, now: int, registered: set[str]) -> None:
+        """Before it is registered: a farm that is registered and has not joined is one of Java's."""
+        if deduper.layout in (MAP, BINS) and deduper.config.level is Level.XDC:
+            join(self._context, self._client_id, deduper, now, self._most_bytes, registered)
 
     def get(self, name: str) -> DeDuper | None:
         record = self._fetch(name)
@@ -86,10 +97,18 @@ class AerospikeMetaStore:
         )
         # Whoever wrote a record without its key has recorded the name in a bin.
         begin = len(meta_key(self._client_id, ""))
-        dedupers = [
-            decode(self._client_id, (key[2] or "")[begin:], parse(bins, meta["gen"])) for key, meta, bins in found
-        ]
-        return [deduper for deduper in dedupers if deduper.active]
+        dedupers = []
+        for key, meta, bins in found:
+            try:
+                deduper = decode(self._client_id, (key[2] or "")[begin:], parse(bins, meta["gen"]))
+            except StoreError as error:
+                # One is no reason to do without all others; to ask for it by name is an error.
+                record = key[2] or f"digest {bytes(key[3]).hex()}"
+                _log.warning("Left out of the list of de-dupers: record %s in set %s: %s", record, self._set, error)
+                continue
+            if deduper.active:
+                dedupers.append(deduper)
+        return dedupers
 
     def close(self) -> None:
         self._closed = True
@@ -100,7 +119,7 @@ class AerospikeMetaStore:
             raise StoreError(
                 ErrorCode.INVALID_CONFIG,
                 f"de-duper {name!r} is recorded in the layout bins, where the farm is a part of the names of bins and "
-                f"has at most {BINS_FARM_BYTES} bytes: farm {self._farm!r} has {len(self._farm)}",
+                f"has at most {BINS_FARM_BYTES} bytes: farm {self._farm!r} has {len(self._farm)}; {JAVAS_FARM}",
             )
         import aerospike  # noqa: PLC0415  # no driver before a store is opened
         from aerospike.exception import RecordExistsError, RecordGenerationError  # noqa: PLC0415  # as above

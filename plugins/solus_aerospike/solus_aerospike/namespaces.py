@@ -24,8 +24,8 @@ def check_namespace(context: AerospikeContext) -> int:
         if "nsup-period" not in settings:
             raise StoreError(
                 ErrorCode.AEROSPIKE_ERROR,
-                f"namespace {name!r} is not there on node {node}: use one that is, or add it to the server's "
-                "configuration (namespaces can't be made from outside)",
+                f"namespace {name!r} is not there on node {node}: use one that is ({_there(context)}), or add it to "
+                "the server's configuration (namespaces can't be made from outside)",
             )
         if settings["nsup-period"] == "0" and settings.get("allow-ttl-without-nsup") != "true":
             raise StoreError(
@@ -35,3 +35,11 @@ def check_namespace(context: AerospikeContext) -> int:
             )
         sizes.append(int(settings["max-record-size"]))
     return min(sizes)
+
+
+def _there(context: AerospikeContext) -> str:
+    nodes = context.caller.read(
+        "asking for namespaces", lambda: context.client.info_all("namespaces", context.policy())
+    )
+    found = {name for _, text in nodes.values() if text for name in text.rpartition("\t")[2].strip().split(";")}
+    return ", ".join(sorted(found)) or "there is none"

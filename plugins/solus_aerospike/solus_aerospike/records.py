@@ -86,9 +86,11 @@ def decode(client_id: str, name: str, record: MetaRecord) -> DeDuper:
         values: dict[str, Any] = {}
         for _, fields in sorted(record.farms.items(), key=lambda item: (item[1].get("updated", 0), item[0])):
             values |= fields
+        if not values.setdefault("name", name):
+            raise ValueError("it has no name")
         said = [fields["active"] for fields in record.farms.values() if "active" in fields]
         return DeDuper(
-            name=values.get("name", name),
+            name=values["name"],
             client_id=client_id,
             config=DeDuperConfig(
                 hash_functions=values["hashFns"],

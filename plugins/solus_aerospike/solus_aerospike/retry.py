@@ -45,7 +45,9 @@ _ADVICE: Final = {
     14: "more calls wait for one record than the namespace's transaction-pending-limit",
     20: "namespaces are made in the server's configuration only",
     22: "record TTLs need nsup-period above 0, or allow-ttl-without-nsup true, in the namespace's configuration",
+    26: "a bin of the record holds what Solus did not write: remove the bin, or the record",
     -7: "all connections to a node are in use: give the client a higher max_conns_per_node",
+    -15: "no answer within the timeout",
 }
 
 
@@ -197,7 +199,7 @@ def _code(error: Exception) -> int:
 def _in_doubt(error: Exception) -> bool:
     # Its attributes are those of the class, which the next error in any thread overwrites. The arguments are its own:
     # code, message, file, line, in_doubt. What the client refuses by itself has fewer, and was not sent.
-    return len(error.args) > 4 and bool(error.args[4])  # noqa: PLR2004
+    return len(error.args) > 4 and bool(error.args[4])
 
 
 def _first_line(error: Exception) -> str:

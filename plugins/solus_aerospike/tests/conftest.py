@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from solus_aerospike import AerospikeConfig, AerospikeContext, connect
+from solus_aerospike import AerospikeConfig, AerospikeContext, AerospikeMetaStore, connect
 from solus_aerospike.data_store import AerospikeDataStore
 
 DOUBLE = Path(__file__).with_name("double")
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 REAL_HOSTS = os.environ.get("SOLUS_TEST_AEROSPIKE_HOSTS", "")
 """``host:port``, separated by commas; the namespace is that of SOLUS_TEST_AEROSPIKE_NAMESPACE, or "test"."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "thorough: what takes long, and need not run again for each set of dependencies")
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +75,7 @@ def aerospike_hosts(request: pytest.FixtureRequest) -> list[tuple[str, int]]:
 @pytest.fixture(scope="session")
 def aerospike_namespace() -> str:
     """A namespace in which records may expire."""
-    return os.environ.get("SOLUS_TEST_AEROSPIKE_NAMESPACE", "test")
+    return os.environ.get("SOLUS_TEST_AEROSPIKE_NAMESPACE", "test") if REAL_HOSTS else "test"
 
 
 @pytest.fixture
@@ -94,11 +98,16 @@ def aerospike_client(aerospike_hosts: list[tuple[str, int]]) -> Iterator[Any]:
 def connected(
     aerospike_hosts: list[tuple[str, int]], aerospike_namespace: str, aerospike_set: str
 ) -> Iterator[Callable[..., AerospikeContext]]:
-    """Contexts on the server, and this test's set there; closed at its end."""
+    """Contexts on the server, or on the double whose ``hosts`` are given, and this test's set there; closed at its end.
+
+    The double has namespaces of its own, whatever those of a real server are called.
+    """
     opened: list[AerospikeContext] = []
 
-    def make(hosts: list[tuple[str, int]] = aerospike_hosts, **settings: Any) -> AerospikeContext:
-        settings = {"namespace": aerospike_namespace, "set": aerospike_set, "farm": "dc1", **settings}
+    def make(hosts: list[tuple[str, int]] | None = None, **settings: Any) -> AerospikeContext:
+        namespace = aerospike_namespace if hosts is None else "test"
+        hosts = hosts or aerospike_hosts
+        settings = {"namespace": namespace, "set": aerospike_set, "farm": "dc1", **settings}
         opened.append(connect(AerospikeConfig(hosts=",".join(f"{host}:{port}" for host, port in hosts), **settings)))
         return opened[-1]
 
@@ -122,6 +131,28 @@ def opened(double: Double, aerospike_set: str) -> Iterator[Callable[..., Aerospi
     double.thaw()
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def client_id() -> str:
+    return f"test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def open_double(double: Double, client_id: str) -> Iterator[Callable[..., AerospikeMetaStore]]:
+    """``open_double(farm)``: the view that a farm has of the de-dupers on the double, with short patience."""
+    import aerospike  # noqa: PLC0415  # as above
+
+    client = aerospike.client({"hosts": double.hosts})
+
+    def open_double(farm: str = "dc1", namespace: str = "test", attempts: int = 3) -> AerospikeMetaStore:
+        config = AerospikeConfig(
+            hosts="unused", namespace=namespace, set="s", farm=farm, timeout=0.3, attempts=attempts, backoff=0.001
+        )
+        return AerospikeMetaStore(AerospikeContext(client, config), client_id)
+
+    yield open_double
+    client.close()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import pytest
 
 from solus_aerospike import AerospikeContext
@@ -15,7 +16,7 @@ from solus_aerospike.farms import REFRESH
 from solus_aerospike.meta_store import AerospikeMetaStore
 from solus_aerospike.segments import WHOLE, map_bin, segments
 from solus_core import DeDuperConfig
-from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
+from solus_core.errors import ErrorCode, InvalidConfigError, StoreBatchError, StoreError
 from solus_core.model import DeDuper, Level
 from solus_core.testing import craft
 
@@ -93,20 +94,73 @@ def test_twins_are_sent_once(double: Double, connected: Connected, client_id: st
 
 
 @BOTH
-def test_farms_that_join(double: Double, connected: Connected, client_id: str, layout: str) -> None:
-    """R19: a farm that registers later is seen within the refresh, and its entities are not reported absent."""
+def test_a_farm_that_joins_adds_when_others_look_for_it(
+    double: Double, connected: Connected, client_id: str, layout: str
+) -> None:
+    """R2, R5, R19: however a farm comes to take part, nothing that it adds is reported absent by another."""
     contexts = {farm: connected(double.hosts, farm=farm, layout=layout) for farm in ("dc1", "dc2")}
     stores = {farm: AerospikeDataStore(context, client_id) for farm, context in contexts.items()}
-    of = deduper(client_id, layout)
-    AerospikeMetaStore(contexts["dc1"], client_id).create(of)
-    assert stores["dc1"].absent_one(of, *ROW, NOW)
-    AerospikeMetaStore(contexts["dc2"], client_id).create(of)
-    assert stores["dc2"].add_if_absent_one(of, *ROW, NOW, NOW + DAY)
-    assert not stores["dc1"].absent_one(of, *ROW, NOW + REFRESH)
-    assert not stores["dc1"].add_if_absent_one(of, *ROW, NOW + REFRESH, NOW + DAY)
+    for registers in ((), ("dc1",), ("dc1", "dc2")):
+        of = attrs.evolve(deduper(client_id, layout), name=f"by-{len(registers)}", created_at=NOW)
+        for farm in registers[:1]:
+            AerospikeMetaStore(contexts[farm], client_id).create(of)
+        assert stores["dc1"].add_if_absent_one(of, 7, (1, 2), NOW, NOW + DAY), "the first needn't wait"
+        for farm in registers[1:]:
+            AerospikeMetaStore(contexts[farm], client_id).create(of)
+        adds: list[Callable[[int], object]] = [
+            lambda now, of=of: stores["dc2"].add_if_absent_one(of, *ROW, now, NOW + DAY),  # type: ignore[misc]  # its default
+            lambda now, of=of: stores["dc2"].add_one(of, *ROW, now, NOW + DAY),  # type: ignore[misc]  # as above
+            lambda now, of=of: stores["dc2"].add(craft(of, ROW), now, NOW + DAY),  # type: ignore[misc]  # as above
+            lambda now, of=of: stores["dc2"].add_if_absent(craft(of, ROW), now, NOW + DAY),  # type: ignore[misc]  # as above
+        ]
+        for add in adds:
+            with pytest.raises(
+                (StoreError, StoreBatchError), match=r"'dc2' has just joined .*, in 60 s: .* dc1 may not"
+            ):
+                add(NOW)
+            with pytest.raises((StoreError, StoreBatchError), match="in 1 s"):
+                add(NOW + 59_999)
+        assert not stores["dc2"].absent_one(of, 7, (1, 2), NOW), "looking is free"
+        assert adds[0](NOW + 60_000)
+        assert not stores["dc1"].add_if_absent_one(of, *ROW, NOW + 60_000, NOW + DAY)
+        assert not stores["dc1"].absent_one(of, *ROW, NOW + 60_000)
     level_dc = deduper(client_id, layout, level=Level.DC)
     assert stores["dc1"].add_if_absent_one(level_dc, *ROW, NOW, NOW + DAY)
     assert stores["dc2"].add_if_absent_one(level_dc, *ROW, NOW, NOW + DAY)
+
+
+def test_the_others_look_within_the_refresh(connected: Connected, client_id: str) -> None:
+    """R2: a farm that joins is seen by who looked just before, long before it may add."""
+    stores = [AerospikeDataStore(connected(farm=farm), client_id) for farm in ("dc1", "dc2")]
+    of = deduper(client_id, "map")
+    for store in stores:
+        assert store.absent_one(of, *ROW, NOW)
+    assert stores[0]._farms.of(of, NOW + REFRESH - 1) == ("dc1",)
+    assert stores[0]._farms.of(of, NOW + REFRESH) == ("dc1", "dc2")
+
+
+@pytest.mark.parametrize(
+    ("layout", "bits", "says"),
+    [
+        ("bins", 16_384, "a full shard of 2 farms takes 32,768 bins, where a record has 32,767 at most"),
+        ("map", 30_000, "a full shard of 3 farms takes 1,089,200 bytes, where .* max-record-size of 1,048,576"),
+    ],
+)
+def test_a_farm_too_many_for_a_record(
+    double: Double, connected: Connected, client_id: str, layout: str, bits: int, says: str
+) -> None:
+    """A clear error that names the limit, before data are lost: it may look, and those before it go on."""
+    of = deduper(client_id, layout, bits_per_shard=bits)
+    farms = ("dc1", "dc2") if layout == "bins" else ("dc1", "dc2", "dc3")
+    stores = [AerospikeDataStore(connected(double.hosts, farm=farm), client_id) for farm in farms]
+    for store in stores:
+        assert store.absent_one(of, *ROW, NOW)
+    with pytest.raises(StoreError, match=says) as caught:
+        stores[-1].add_one(of, *ROW, NOW + DAY, NOW + 2 * DAY)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert stores[0].add_if_absent_one(of, *ROW, NOW + DAY, NOW + 2 * DAY)
+    with pytest.raises(StoreError, match=says):
+        AerospikeMetaStore(connected(double.hosts, farm=farms[-1]), client_id).create(of)
 
 
 @BOTH
@@ -114,8 +168,10 @@ def test_positions_counted(connected: Connected, client_id: str, layout: str) ->
     """R1: live ones only, each once however many farms set it, at the latest of their expiries."""
     farms = "dc1", "dc2"
     stores = {farm: AerospikeDataStore(connected(farm=farm), client_id) for farm in farms}
-    for of in (deduper(client_id, layout), deduper(f"{client_id}-large", layout, bits_per_shard=30_000)):
-        stores["dc1"].add(craft(of, (5, (-1, 2, 29_000)), (6, [1])), NOW, NOW + 1_000)
+    for of in (deduper(client_id, layout), deduper(f"{client_id}-large", layout, bits_per_shard=16_000)):
+        for store in stores.values():
+            store.absent_one(of, 1, [1], NOW - DAY)  # they join
+        stores["dc1"].add(craft(of, (5, (-1, 2, 15_000)), (6, [1])), NOW, NOW + 1_000)
         stores["dc2"].add(craft(of, (5, (2, 3))), NOW, NOW + 2_000)
         stores["dc2"].add(craft(of, (5, (4, 5))), NOW, NOW + 10)
         for store in stores.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from solus_aerospike import AerospikeConfig
@@ -101,6 +101,70 @@ def test_all_problems_at_once() -> None:
     assert len(caught.value.problems) == 9
 
 
+def test_wrong_types_are_told_with_all_else() -> None:
+    """R22: each with what it must be, and a password is not shown."""
+    wrong: dict[str, Any] = {
+        "hosts": ["h"],
+        "namespace": None,
+        "farm": 7,
+        "port": "3000",
+        "timeout": "5",
+        "backoff": True,
+    }
+    wrong |= {"attempts": 2.0, "tls": "yes", "tls_ca": b"/x", "user": "shop", "password": 90125, "layout": 1}
+    with pytest.raises(InvalidConfigError) as caught:
+        AerospikeConfig(**wrong, set="a|b", tls_name="")
+    assert [problem.partition(", allowed")[0] for problem in caught.value.problems] == [
+        "hosts is ['h'], and must be a text",
+        "namespace is None, and must be a text",
+        "port is '3000', and must be a whole number",
+        "farm is 7, and must be a text",
+        "layout is 1, and must be a text",
+        "password is of another type, and must be a text",
+        "timeout is '5', and must be a number",
+        "attempts is 2.0, and must be a whole number",
+        "backoff is True, and must be a number",
+        "tls is 'yes', and must be True or False",
+        "tls_ca is b'/x', and must be a text",
+        "set is 'a|b'",
+        "tls_name has 0 bytes",
+    ]
+
+
+def test_a_url_with_several_problems() -> None:
+    """R22: what is no setting is told with them."""
+    with pytest.raises(InvalidConfigError) as caught:
+        config("aerospike:///test?set=x&nosuch=1&other=2")
+    assert [problem.split(":")[0].split(",")[0] for problem in caught.value.problems] == [
+        "it has no host",
+        "the path is '/test'",
+        "set is no option",
+        "'nosuch' is not a setting",
+        "'other' is not a setting",
+    ]
+
+
+def test_long_names_are_told_with_all_else() -> None:
+    with pytest.raises(InvalidConfigError) as caught:
+        config(f"aerospike://h/{'n' * 32}/a%20b?layout=bins&attempts=0")
+    said = [problem.split(",")[0] for problem in caught.value.problems]
+    assert said == [said[0], f"namespace is '{'n' * 32}'", "farm is 'default'", "attempts is 0"]
+    assert said[0].startswith("set is 'a b'")
+
+
+def test_the_farm_by_default_is_too_long_for_bins() -> None:
+    with pytest.raises(InvalidConfigError, match=r"allowed are 6: .*; give farm=, the farm that the Java services use"):
+        config("aerospike://h/test/solus?layout=bins")
+
+
+@pytest.mark.parametrize("of", ["shop_solus_DEDUPER", "_solus_DEDUPER"])
+def test_data_among_dedupers_are_refused(of: str) -> None:
+    """R17: the list of a client's de-dupers would find them there."""
+    with pytest.raises(InvalidConfigError, match=f"set is '{of}': sets that end in _solus_DEDUPER are"):
+        config(f"aerospike://h/test/{of}")
+    config(f"aerospike://h/test/{of}S")
+
+
 def test_lone_surrogates_are_refused() -> None:
     with pytest.raises(InvalidConfigError) as caught:
         AerospikeConfig(hosts="\ud800", namespace="test", set="s", user="\ud800", password="\udfff")
@@ -162,12 +226,14 @@ def test_any_url_is_a_config_or_refused(parts: str, options: str) -> None:
     assert "secret" not in repr(said)
 
 
+# On a busy machine drawing texts takes longer than Hypothesis likes; what is tested does not depend on it.
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from([a.name for a in AerospikeConfig.__attrs_attrs__]), VALUES))
-def test_any_mapping_is_a_config_or_refused(settings: dict[str, Any]) -> None:
+def test_any_mapping_is_a_config_or_refused(mapping: dict[str, Any]) -> None:
     """R22: whatever is in it, and what is accepted can be handed to the driver, which takes C strings."""
-    settings = {"hosts": "h", "namespace": "test", "set": "s", **settings}
+    mapping = {"hosts": "h", "namespace": "test", "set": "s", **mapping}
     try:
-        made = build_config(AerospikeConfig, settings, "mapping")
+        made = build_config(AerospikeConfig, mapping, "mapping")
     except InvalidConfigError:
         return
     for value in (made.hosts, made.user, made.password, made.tls_name, made.tls_ca, made.tls_cert, made.tls_key):

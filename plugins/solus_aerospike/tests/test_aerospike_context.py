@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aerospike.exception import AerospikeError
 from attrs import frozen
 
 from solus_aerospike import AerospikeConfig, AerospikeContext, AerospikeMetaStore, connect
@@ -92,6 +93,23 @@ def test_tries(double: Double, silent: bool) -> None:
     with pytest.raises(StoreError, match=r"TimeoutError \(9\)" if silent else r"Error \(-\d+\)"):
         meta.get("offers")
     assert double.hooks.counts["get"] == 2
+    context.close()
+
+
+def test_after_many_errors_in_a_row(double: Double) -> None:
+    """R23: the client then sends nothing for a while, which is over before the last of our tries."""
+    context = connect(config(double, timeout=1))
+    meta = AerospikeMetaStore(context, "shop")
+    double.hooks.lose("get", applied=False, silent=False, times=None)
+    codes = set()
+    for _ in range(110):
+        try:
+            context.client.get(("test", "s", "k"), context.policy())
+        except AerospikeError as error:
+            codes.add(error.args[0])
+    assert -14 in codes, "the client has no such limit any more"
+    double.hooks.clear()
+    assert meta.get("offers") is None
     context.close()
 
 
@@ -295,6 +313,14 @@ def test_tls(behind_tls: Callable[..., int], identities: dict[str, Identity]) ->
     for server, settings in refused:
         with pytest.raises(StoreError, match="connecting to"):
             opened(server, **settings)
+
+
+def test_tls_where_the_port_speaks_none(double: Double) -> None:
+    """R22: the client does not tell it from a certificate that it refuses."""
+    with pytest.raises(StoreError, match=rf"connecting to 127.0.0.1:{double.port} with TLS \(does the port speak it, "):
+        connect(config(double, tls=True, attempts=1, timeout=0.3))
+    with pytest.raises(StoreError, match="connecting to localhost:1: "):
+        connect(config(double, hosts="localhost:1", attempts=1))
 
 
 def test_tls_with_a_certificate_of_our_own(behind_tls: Callable[..., int], identities: dict[str, Identity]) -> None:

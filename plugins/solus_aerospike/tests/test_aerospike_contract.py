@@ -97,12 +97,14 @@ class TestMap(OnServer, DataStoreContract):
     pass
 
 
+@pytest.mark.thorough
 class TestBins(OnServer, DataStoreContract):
     layout = "bins"
     examples = 10
     big_batch = 1_000
 
 
+@pytest.mark.thorough
 class TestMapAmongFarms(OnServer, BatchesContract, IsolationContract):
     """Every answer is found in the maps of three farms."""
 
@@ -111,6 +113,7 @@ class TestMapAmongFarms(OnServer, BatchesContract, IsolationContract):
     big_batch = 1_000
 
 
+@pytest.mark.thorough
 class TestBinsAmongFarms(OnServer, BatchesContract, IsolationContract):
     layout = "bins"
     farms = ("dc1", "dc-345")

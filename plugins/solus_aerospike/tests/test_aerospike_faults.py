@@ -219,6 +219,7 @@ def test_the_second_call_of_a_batch_fails(double: Double, opened: Opened, layout
     assert np.array_equal(store.add_if_absent(probes, NOW, END), ~expected)
 
 
+@pytest.mark.thorough
 @BOTH
 def test_twenty_thousand_entities(
     opened: Opened, aerospike_hosts: list[tuple[str, int]], aerospike_set: str, layout: str
@@ -267,14 +268,14 @@ def test_a_record_with_all_its_bins(
 @BOTH
 def test_a_record_at_its_size_limit(double: Double, opened: Opened, layout: str) -> None:
     """R8: refused and told; what was in it stays. Before anything is registered, a shard that can't fit is refused."""
-    namespace = double.namespaces["test"]
+    namespace, store = double.namespaces["test"], opened(layout=layout)
+    of = with_farms_known(store, deduper(layout, bits_per_shard=30_000))  # while there is room
     before, namespace.max_record_size = namespace.max_record_size, 20_000
     try:
-        store = opened(layout=layout)
+        new = opened(layout=layout)
         with pytest.raises(InvalidConfigError, match=r"bits_per_shard is 2000, .* max-record-size of 20,000: raise it"):
-            store.check_config(DeDuperConfig(bits_per_shard=2_000))
-        store.check_config(DeDuperConfig(bits_per_shard=1_000))
-        of = deduper(layout, bits_per_shard=30_000)
+            new.check_config(DeDuperConfig(bits_per_shard=2_000))
+        new.check_config(DeDuperConfig(bits_per_shard=1_000))
         rows = [craft(of, (5, range(first, first + 7))) for first in range(0, 30_000, 7)]
         done = 0
 

@@ -56,11 +56,6 @@ OpenMeta = Callable[..., AerospikeMetaStore]
 
 
 @pytest.fixture
-def client_id() -> str:
-    return f"test-{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture
 def open_meta(aerospike_client: Any, aerospike_namespace: str, client_id: str) -> OpenMeta:
     """``open_meta(farm)``: the view that one farm has."""
 
@@ -200,7 +195,9 @@ def test_farms_of_every_length(open_meta: OpenMeta, client_id: str, size: int) -
         lambda: meta.create(attrs.evolve(OFFERS, name="bins")),
         lambda: meta.set_active("bins", active=False, now=NOW + 1),
     ):
-        with pytest.raises(StoreError, match=f"at most 6 bytes: farm '{farm}' has {size}") as caught:
+        with pytest.raises(
+            StoreError, match=f"at most 6 bytes: farm '{farm}' has {size}; give farm=, the farm"
+        ) as caught:
             change()
         assert caught.value.code is ErrorCode.INVALID_CONFIG
     assert meta.get("bins") == attrs.evolve(OFFERS, name="bins", layout="bins", client_id=client_id)
@@ -225,14 +222,14 @@ def test_farms_that_race_all_join(open_meta: OpenMeta) -> None:
         records = [attrs.evolve(OFFERS, name=name, created_at=i) for i in range(len(farms))]
         answers = race(*(partial(views[farm].create, records[i]) for i, farm in enumerate(farms)))
         assert len({answer.created_at for answer in answers}) == 1
-        known = KnownFarms(views["dc0"]._context, views["dc0"]._client_id)
+        known = KnownFarms(views["dc0"]._context, views["dc0"]._client_id, 2**20)
         assert known.of(answers[0], NOW) == tuple(farms)
 
 
 def test_known_farms(open_meta: OpenMeta) -> None:
-    """R19: ours first; the others once they are read again, which is after five minutes or when a clock went back."""
+    """R19: ours first; the others once they are read again, which is after five seconds or when a clock went back."""
     meta = open_meta("dc2")
-    known = KnownFarms(meta._context, meta._client_id)
+    known = KnownFarms(meta._context, meta._client_id, 2**20)
     assert known.of(OFFERS, NOW) == ("dc2",)  # not registered here: the records may be in another store
     meta.create(OFFERS)
     open_meta("dc1").create(OFFERS)
@@ -246,43 +243,26 @@ def test_known_farms(open_meta: OpenMeta) -> None:
 def test_known_farms_of_level_dc_are_not_asked_for(double: Double, open_double: OpenMeta) -> None:
     """R19: at level DC there is one farm."""
     meta = open_double("dc2")
-    known = KnownFarms(meta._context, meta._client_id)
+    known = KnownFarms(meta._context, meta._client_id, 2**20)
     double.hooks.reset_counts()
     assert known.of(attrs.evolve(OFFERS, config=DeDuperConfig(level=Level.DC)), NOW) == ("dc2",)
     assert double.hooks.round_trips == 0
-    for _ in range(3):
-        known.of(OFFERS, NOW)
-    assert double.hooks.counts["get"] == 1
+    known.of(OFFERS, NOW)
+    double.hooks.reset_counts()
+    for later in (0, REFRESH, REFRESH + 1):
+        known.of(OFFERS, NOW + later)
+    assert double.hooks.counts["get"] == double.hooks.round_trips == 2  # what is registered, and who joined
 
 
 def test_known_farms_are_remembered_for_so_many_names_only(double: Double, open_double: OpenMeta) -> None:
     meta = open_double("dc2")
-    known = KnownFarms(meta._context, meta._client_id)
-    for i in range(4_097):
+    known = KnownFarms(meta._context, meta._client_id, 2**20)
+    for i in range(4_100):
         known.of(attrs.evolve(OFFERS, name=str(i)), NOW)
+    assert len(known._known) <= 4_096
     double.hooks.reset_counts()
-    known.of(attrs.evolve(OFFERS, name="4096"), NOW)
-    known.of(attrs.evolve(OFFERS, name="1"), NOW)
+    known.of(attrs.evolve(OFFERS, name="4099"), NOW)
     assert double.hooks.counts["get"] == 0
-    known.of(attrs.evolve(OFFERS, name="0"), NOW)
-    assert double.hooks.counts["get"] == 1
-
-
-@pytest.fixture
-def open_double(double: Double, client_id: str) -> Iterator[OpenMeta]:
-    """``open_double(farm)``: as ``open_meta``, on the double, with short patience."""
-    import aerospike  # noqa: PLC0415  # as in the conftest
-
-    client = aerospike.client({"hosts": double.hosts})
-
-    def open_double(farm: str = "dc1", namespace: str = "test", attempts: int = 3) -> AerospikeMetaStore:
-        config = AerospikeConfig(
-            hosts="unused", namespace=namespace, set="s", farm=farm, timeout=0.3, attempts=attempts, backoff=0.001
-        )
-        return AerospikeMetaStore(AerospikeContext(client, config), client_id)
-
-    yield open_double
-    client.close()
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["closed", "silent"])
@@ -319,30 +299,6 @@ def test_a_server_that_fails(double: Double, open_double: OpenMeta, verb: str) -
     assert caught.value.__cause__ is not None
 
 
-@pytest.mark.parametrize("refused", [False, True])
-def test_an_index_of_the_set(double: Double, open_double: OpenMeta, refused: bool) -> None:
-    """R16: asked for once, so that a list does not look at all data; if that fails, the list is the same."""
-    meta = open_double()
-    meta.create(OFFERS)
-    if refused:
-        double.hooks.lose("info", applied=False, times=None)
-    assert [deduper.name for deduper in meta.active()] == ["offers"]
-    indexes = double.namespaces["test"].set_indexes
-    assert indexes == ({} if refused else dict.fromkeys([meta._set], meta._set))
-    indexes.clear()
-    assert [deduper.name for deduper in meta.active()] == ["offers"]
-    assert not indexes
-
-
-def test_a_query_that_never_ends(double: Double, open_double: OpenMeta, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R23: a query has a timeout, which the driver does not set by itself."""
-    monkeypatch.setattr("solus_aerospike.meta_store._QUERY_TIMEOUT", 300)
-    meta = open_double(attempts=1)
-    double.hooks.lose("query", applied=False, silent=True, times=None)
-    with pytest.raises(StoreError, match="listing the de-dupers"):
-        meta.active()
-
-
 @pytest.mark.parametrize("verb", ["create", "set_active"])
 def test_others_come_between_for_ever(double: Double, open_double: OpenMeta, verb: str) -> None:
     meta = open_double()
@@ -357,7 +313,7 @@ def test_others_come_between_for_ever(double: Double, open_double: OpenMeta, ver
 @pytest.mark.parametrize(
     ("namespace", "said"),
     [
-        ("nothere", "namespace 'nothere' is not there on node .*: use one that is, or add it"),
+        ("nothere", "namespace 'nothere' is not there on node .*: use one that is \\(nottl, test\\), or add it"),
         ("nottl", "namespace 'nottl' refuses records with a TTL on node .*: set nsup-period to more than 0"),
     ],
 )

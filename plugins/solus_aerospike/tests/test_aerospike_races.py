@@ -22,6 +22,7 @@ THREADS, PROCESSES = 8, 4
 
 Verb = Callable[[DataStore, Probes], Bools]
 BOTH = pytest.mark.parametrize("layout", ["map", "bins"])
+pytestmark = pytest.mark.thorough
 
 
 def add_if_absent(store: DataStore, probes: Probes) -> Bools:

@@ -56,7 +56,9 @@ def test_each_code(code: int) -> None:
         (14, "transaction-pending-limit"),
         (20, "made in the server's configuration"),
         (22, "nsup-period"),
+        (26, "a bin of the record holds what Solus did not write"),
         (-7, "max_conns_per_node"),
+        (-15, "no answer within the timeout"),
     ],
 )
 def test_what_to_do_is_said(code: int, advice: str) -> None:

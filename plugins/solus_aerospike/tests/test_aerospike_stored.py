@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from solus_aerospike import AerospikeContext
+from solus_aerospike.bins_layout import BinsLayout
 from solus_aerospike.data_store import AerospikeDataStore
+from solus_aerospike.map_layout import MapLayout
 from solus_aerospike.meta_store import AerospikeMetaStore
 from solus_aerospike.segments import SEGMENT, WHOLE, segments
 from solus_core import DeDuperConfig, SolusEngine
-from solus_core.errors import InvalidConfigError
+from solus_core.errors import InvalidConfigError, SolusError
 from solus_core.model import DeDuper, Level
 from solus_core.testing import FakeClock, craft
 
@@ -124,7 +126,7 @@ def test_keys_and_sets(connected: Connected, reader: Reader, client_id: str, lay
     store.add_one(deduper(client_id, layout, level=Level.DC), -6, (1, 2), NOW, NOW + DAY)
     assert store.add_if_absent_one(deduper(client_id, layout, level=Level.DC), 7, (1, 2), NOW, NOW + DAY)
     for of, keys in (
-        (reader.set, {f"5|{client_id}|orders"}),
+        (reader.set, {f"5|{client_id}|orders", f"farms|{client_id}|orders"}),
         (f"dc1_{reader.set}", {f"-6|{client_id}|orders", f"7|{client_id}|orders"}),
     ):
         found = reader.client.query(reader.namespace, of).results(policy={"total_timeout": 30_000})
@@ -163,7 +165,7 @@ LEFT: list[tuple[dict[str, int], bool]] = [
     ("position", "bins", "absent"),
     [
         (position, {name.format(position): left for name, left in bins.items()}, absent)
-        for position in (7, -1, 29_999)
+        for position in (7, -1, 15_999)
         for bins, absent in LEFT
         if all(len(name.format(position)) <= 15 for name in bins)
     ],
@@ -172,7 +174,7 @@ def test_what_java_left(
     connected: Connected, reader: Reader, client_id: str, position: int, bins: dict[str, int], absent: bool
 ) -> None:
     """R1: V2, V1 and V0 of several farms; names over 15 bytes can't exist, and are not asked for."""
-    of = deduper(client_id, "bins", bits_per_shard=30_000)
+    of = deduper(client_id, "bins", bits_per_shard=16_000)
     for farm in ("dc2", "dc1"):
         AerospikeMetaStore(connected(farm=farm), client_id).create(of)
     stored = {name: NOW + left for name, left in bins.items()}
@@ -258,6 +260,75 @@ def test_a_longer_ttl_stays(connected: Connected, reader: Reader, client_id: str
     assert reader.ttl(key) > 999_000
     assert 4_998 <= reader.ttl(f"6|{client_id}|orders") <= 5_000, "a new record got another TTL"
     assert len(reader.bins(key)) == 3
+
+
+STRANGE = pytest.mark.parametrize("value", ["text", 2.5, b"blob", True, [1, 2]], ids=repr)
+
+
+def all_strange(store: AerospikeDataStore, of: DeDuper) -> list[Callable[[], object]]:
+    """Writes of the same entity."""
+    return [
+        lambda: store.add_if_absent_one(of, *ROW, NOW, NOW + DAY),
+        lambda: store.add_if_absent(craft(of, ROW), NOW, NOW + DAY),
+        lambda: store.add_one(of, *ROW, NOW, NOW + DAY),
+        lambda: store.add(craft(of, ROW), NOW, NOW + DAY),
+    ]
+
+
+@STRANGE
+@pytest.mark.parametrize("bits", [3_000, 30_000])
+@pytest.mark.parametrize("farms", [("dc1",), ("dc1", "dc2")], ids=["alone", "farms"])
+def test_what_is_no_map(
+    connected: Connected, reader: Reader, client_id: str, value: Any, bits: int, farms: tuple[str, ...]
+) -> None:
+    """R23: nothing in it is live, so a check says absent; a write fails, says why and where, and leaves it as it is.
+
+    It is never answered that the entity was present.
+    """
+    of, key = deduper(client_id, "map", bits_per_shard=bits), f"5|{client_id}|orders"
+    stores = {farm: AerospikeDataStore(connected(farm=farm), client_id) for farm in farms}
+    for farm in farms:
+        AerospikeMetaStore(connected(farm=farm), client_id).create(of)
+    # The segments of its positions, or the one map.
+    names = ["dc1#1", "dc1#2", "dc1#3"] if bits > WHOLE else ["dc1"]
+    reader.put(key, dict.fromkeys(names, value))
+    for store in stores.values():
+        assert store.absent_one(of, *ROW, NOW)
+        assert store.absent(craft(of, ROW), NOW).tolist() == [True]
+    for write in all_strange(stores["dc1"], of):
+        told = rf"record '5\|{client_id}\|orders': OpNotApplicable \(26\).*a bin of the record holds what Solus did not"
+        with pytest.raises(SolusError, match=told) as c:
+            write()
+        assert not getattr(c.value, "in_doubt", False)
+    assert reader.bins(key) == dict.fromkeys(names, value)
+    layout = MapLayout("dc1", bits)
+    assert list(layout.live(farms, {**dict.fromkeys(names, value), "dc1#7": {7: NOW}, "dc2": {7: NOW}}, NOW)) == (
+        [NOW] if bits > WHOLE or len(farms) > 1 else []
+    )
+    if len(farms) > 1:
+        assert stores["dc2"].add_if_absent_one(of, *ROW, NOW, NOW + DAY)
+        assert not stores["dc1"].add_if_absent_one(of, *ROW, NOW, NOW + DAY)
+        assert stores["dc1"].add_if_absent(craft(of, ROW), NOW, NOW + DAY).tolist() == [False]
+
+
+@STRANGE
+@pytest.mark.parametrize("verb", range(4))
+def test_what_is_no_number(connected: Connected, reader: Reader, client_id: str, value: Any, verb: int) -> None:
+    """R23: no expiry of ours, so nothing is live; the write puts ours in its place. What Java has left counts."""
+    of, key = deduper(client_id, "bins"), f"5|{client_id}|orders"
+    store, bins = AerospikeDataStore(connected(), client_id), {f"dc1#b{position}": value for position in ROW[1]}
+    reader.put(key, bins)
+    assert store.absent_one(of, *ROW, NOW)
+    assert store.absent(craft(of, ROW), NOW).tolist() == [True]
+    assert list(BinsLayout("dc1").live(("dc1",), {**bins, "b_3_ttl": NOW + 5, "b_9_ttl": value}, NOW)) == [NOW + 5]
+    answer = all_strange(store, of)[verb]()
+    assert answer in (True, None, [True])
+    assert reader.bins(key) == dict.fromkeys(bins, NOW + DAY)
+    reader.put(key, {**bins, "b_3_ttl": NOW + 2 * DAY, "b_1_ttl": NOW + DAY, "b_2_ttl": NOW + DAY})
+    assert not store.absent_one(of, *ROW, NOW)
+    assert not store.add_if_absent_one(of, *ROW, NOW, NOW + DAY)
+    assert store.add_if_absent_one(of, *ROW, NOW + DAY + 1, NOW + DAY + 2)
+    assert reader.bins(key)["dc1#b3"] == NOW + 2 * DAY
 
 
 def test_expiry_of_over_ten_years(connected: Connected, reader: Reader, client_id: str) -> None:

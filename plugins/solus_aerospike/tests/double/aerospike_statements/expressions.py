@@ -78,6 +78,24 @@ def conditions(b: Bench) -> Any:
     ]
 
 
+@row("R23: types of bins", [[1, 3, 4, 17, 2, 19, 20, 0], True, False, False, [10, 0, 0]])
+def types_of_bins(b: Bench) -> Any:
+    b.put(BINS)
+
+    def count(name: str) -> Any:
+        mine = e.MapGetByKeyList(None, AS_MAP, [1], e.MapBin(name))
+        live = e.MapGetByValueRange(None, aerospike.MAP_RETURN_COUNT, 0, ENDLESS, mine)
+        return e.Cond(e.Eq(e.BinType(name), aerospike.AS_BYTES_MAP), e.Add(live, 9), 0)
+
+    return [
+        [b.value(e.BinType(name)) for name in (*BINS, "no")],
+        b.value(e.Eq(e.BinType("m"), aerospike.AS_BYTES_MAP)),
+        b.value(e.Eq(e.BinType("s"), aerospike.AS_BYTES_INTEGER)),
+        b.passes(e.Eq(e.BinType("no"), aerospike.AS_BYTES_MAP)),
+        [b.value(count(name)) for name in ("m", "s", "no")],
+    ]
+
+
 @row("issue 6: Let", [12, 10])
 def variables(b: Bench) -> Any:
     b.put(BINS)

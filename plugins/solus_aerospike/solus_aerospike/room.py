@@ -1,0 +1,40 @@
+"""Does a full shard fit into a record? Positions that expired stay in it, so that in time shards are full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from solus_aerospike.config import BINS
+from solus_aerospike.layout import BINS_OF_RECORD, v2_bin
+
+_RECORD_BYTES: Final = 200
+"""Of a record without positions, at most."""
+
+_MAP_POSITION_BYTES: Final = 12.1
+"""Measured with 30,000 positions in a record of Aerospike 8.1.2."""
+
+_BIN_BYTES: Final = 11
+"""Of a bin in a record, beside its name: measured with 1,000 to 30,000 bins, names of 6 to 13 bytes."""
+
+
+def problems(layout: str, bits_per_shard: int, farms: Sequence[str], most_bytes: int) -> list[str]:
+    """Why full shards of these farms don't fit into records of up to ``most_bytes``."""
+    found = []
+    several = f" of {len(farms)} farms" if len(farms) > 1 else ""
+    bins = bits_per_shard * len(farms)
+    if layout == BINS and bins > BINS_OF_RECORD:
+        found.append(
+            f"bits_per_shard is {bits_per_shard}, and a full shard{several} takes {bins:,} bins, where a record has "
+            f"{BINS_OF_RECORD:,} at most: use fewer bits_per_shard, or the layout map"
+        )
+    position = sum(
+        _BIN_BYTES + len(v2_bin(farm, bits_per_shard - 1)) if layout == BINS else _MAP_POSITION_BYTES for farm in farms
+    )
+    needed = _RECORD_BYTES + round(bits_per_shard * position)
+    if needed > most_bytes:
+        found.append(
+            f"bits_per_shard is {bits_per_shard}, and a full shard{several} takes {needed:,} bytes, where the "
+            f"namespace has a max-record-size of {most_bytes:,}: raise it, to 8M at most, or use fewer bits_per_shard"
+        )
+    return found
