@@ -1,9 +1,10 @@
 """Which farms share a de-duper's data, and from when on one that joins may add.
 
-Beside the data is a record ``farms|<client_id>|<deduper>`` with a bin for each farm: when it joined. A farm writes
-its own bin alone, so that clusters which send each other their changes lose none. Java's farms are in the record of
-the de-duper. Each process looks at both now and then; so what a farm adds right after it joined others may not look
-for yet. Therefore it may not add before all of them do.
+Beside the data is a record ``farms|<client_id>|<deduper>`` with a bin for each farm: when it joined others in ms, 0 for
+the first one. A farm writes its own bin alone, so that clusters which send each other their changes lose none. Java's
+farms are in the record of the de-duper. Each process looks at both now and then; so what a farm adds right after it
+joined others may not look for yet. Therefore it may not add before all of them do. Those that were there before need
+not wait: the farm that joins looks at them from the start.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class KnownFarms:
                     raise
                 refused = error  # it may look, at least
         others = sorted((registered | set(members)) - {ours})
-        known = _Known(now, (ours, *others), joined + _grace(context) if others else 0, refused)
+        known = _Known(now, (ours, *others), joined + _grace(context) if joined else 0, refused)
         if len(self._known) >= _NAMES:
             self._known = {}
         self._known[deduper.name] = known
@@ -128,7 +129,7 @@ def join(
     most_bytes: int,
     registered: set[str] | None = None,
 ) -> dict[str, int]:
-    """Make sure that our farm is among those that joined, from ``now`` on if it was not; answers all of them.
+    """Make sure that our farm is among those that joined, at ``now`` if it was not; answers all of them.
 
     Raises ``StoreError`` if a full shard would not fit into a record any more. ``registered``: farms that are there
     as well, Java's.
@@ -143,14 +144,23 @@ def join(
             f"farm {ours!r} can't join de-duper {deduper.name!r}, its shards are full: {problem}",
         )
     import aerospike  # noqa: PLC0415  # no driver before a store is opened
+    from aerospike.exception import RecordExistsError  # noqa: PLC0415  # as above
     from aerospike_helpers.expressions import BinExists, Cond, IntBin  # type: ignore[import-untyped]  # noqa: PLC0415  # no types; as above
     from aerospike_helpers.operations.expression_operations import expression_write  # type: ignore[import-untyped]  # noqa: PLC0415  # no types; as above
 
+    policy: dict[str, Any] = context.policy(key=aerospike.POLICY_KEY_SEND, ttl=aerospike.TTL_NEVER_EXPIRE)
+    key, what = _key(context, client_id, deduper.name), f"joining {deduper.name!r}"
     # Whoever of this farm was first counts.
     since = expression_write(ours, Cond(BinExists(ours), IntBin(ours), now).compile())
-    policy: dict[str, Any] = context.policy(key=aerospike.POLICY_KEY_SEND, ttl=aerospike.TTL_NEVER_EXPIRE)
-    key = _key(context, client_id, deduper.name)
-    context.caller.write(f"joining {deduper.name!r}", lambda: context.client.operate(key, [since], policy=policy))
+    create = {**policy, "exists": aerospike.POLICY_EXISTS_CREATE}
+    try:
+        if members:
+            context.caller.write(what, lambda: context.client.operate(key, [since], policy=policy))
+        else:
+            first = {ours: 0 if farms == [ours] else now}
+            context.caller.write(what, lambda: context.client.put(key, first, policy=create))
+    except RecordExistsError:
+        context.caller.write(what, lambda: context.client.operate(key, [since], policy=policy))
     return read_members(context, client_id, deduper.name)
 
 

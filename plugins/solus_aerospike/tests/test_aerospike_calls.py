@@ -121,6 +121,7 @@ def test_a_farm_that_joins_adds_when_others_look_for_it(
             with pytest.raises((StoreError, StoreBatchError), match="in 1 s"):
                 add(NOW + 59_999)
         assert not stores["dc2"].absent_one(of, 7, (1, 2), NOW), "looking is free"
+        assert stores["dc1"].add_if_absent_one(of, 8, (1, 2), NOW + REFRESH, NOW + DAY), "who was there goes on"
         assert adds[0](NOW + 60_000)
         assert not stores["dc1"].add_if_absent_one(of, *ROW, NOW + 60_000, NOW + DAY)
         assert not stores["dc1"].absent_one(of, *ROW, NOW + 60_000)

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from solus_aerospike import AerospikeConfig, AerospikeContext, AerospikeMetaStore
-from solus_aerospike.farms import REFRESH, KnownFarms
+from solus_aerospike.farms import REFRESH, KnownFarms, join, read_members
 from solus_core.errors import ConfigMismatchError, ErrorCode, InvalidArgumentError, InvalidConfigError, StoreError
 from solus_core.model import DeDuper, DeDuperConfig, Level
 from solus_core.stores import MetaStore
@@ -224,6 +224,17 @@ def test_farms_that_race_all_join(open_meta: OpenMeta) -> None:
         assert len({answer.created_at for answer in answers}) == 1
         known = KnownFarms(views["dc0"]._context, views["dc0"]._client_id, 2**20)
         assert known.of(answers[0], NOW) == tuple(farms)
+
+
+def test_of_farms_that_race_to_join_one_is_first(open_meta: OpenMeta) -> None:
+    """R5: it alone need not wait before it adds; two would not look at each other's data."""
+    views = [open_meta(f"dc{i}") for i in range(8)]
+    for name in ("offers", "orders", "coupons"):
+        of = attrs.evolve(OFFERS, name=name, layout="map")
+        race(*(partial(join, view._context, view._client_id, of, NOW + i, 2**20) for i, view in enumerate(views)))
+        joined = read_members(views[0]._context, views[0]._client_id, name)
+        assert sorted(joined) == [f"dc{i}" for i in range(8)]
+        assert [at for farm, at in joined.items() if at != NOW + int(farm[2:])] == [0]
 
 
 def test_known_farms(open_meta: OpenMeta) -> None:
