@@ -38,7 +38,8 @@ CURABLE: Final = frozenset(
 """Codes of failures that a repeat can cure."""
 
 _ADVICE: Final = {
-    4: "a record has at most 32,767 bins, which bits_per_shard times farms can exceed in the layout bins",
+    4: "a record has at most 32,767 bins, which bits_per_shard times farms can exceed in the layout bins; "
+    "or the namespace has no room for one more set, which the log of the server says",
     8: "the namespace has reached a limit at which it stops writes: it needs more memory or storage",
     13: "the record would be larger than the namespace's max-record-size: raise that, to 8M at most, "
     "or register with fewer bits_per_shard",
