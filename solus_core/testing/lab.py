@@ -12,7 +12,8 @@ import traceback
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -212,3 +213,31 @@ def not_one_winner(answers: Sequence[NDArray[np.bool_]]) -> dict[int, int]:
     """The rows that had no winner, or more than one, among the racing answers: ``{row: winners}``."""
     winners = np.sum(np.array(answers, np.intp), axis=0)
     return {int(row): int(winners[row]) for row in np.flatnonzero(winners != 1)}
+
+
+def winners_among_processes(
+    opened: Callable[[], AbstractContextManager[DataStore]],
+    verb: Callable[[DataStore, Probes], Bools],
+    probes: Probes,
+    parts: int,
+) -> dict[int, int]:
+    """``not_one_winner`` of 8 threads in each of 4 processes, which all ask for all rows at the same time.
+
+    Each process has a store of its own from ``opened``, and each thread asks through ``verb`` in so many ``parts``, in
+    an order of its own.
+    """
+    threads, processes = 8, 4
+
+    def in_thread(store: DataStore, seed: int) -> Bools:
+        answers = np.zeros(len(probes), np.bool_)
+        for part in np.array_split(np.random.default_rng(seed).permutation(len(probes)), parts):
+            answers[part] = verb(store, probes.rows(part))
+        return answers
+
+    def in_process(number: int, ready: Callable[[], None]) -> list[Bools]:
+        with opened() as store:
+            ready()
+            return race(*(partial(in_thread, store, number * threads + i) for i in range(threads)))
+
+    found = race_processes([partial(in_process, number) for number in range(processes)])
+    return not_one_winner([answers for process in found for answers in process])

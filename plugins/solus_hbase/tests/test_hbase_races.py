@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -12,13 +13,12 @@ import pytest
 
 from solus_core.model import DeDuper, DeDuperConfig
 from solus_core.stores import Bools, DataStore, Probes
-from solus_core.testing import craft, race
-from solus_core.testing.lab import not_one_winner, race_processes, spread
+from solus_core.testing import craft
+from solus_core.testing.lab import spread, winners_among_processes
 from solus_hbase import HBaseConfig, HBaseDataStore, connect
 from solus_hbase.dev_server import HBaseServer
 
 NOW = time.time_ns() // 1_000_000
-THREADS, PROCESSES = 8, 4
 
 Verb = Callable[[DataStore, Probes], Bools]
 
@@ -33,26 +33,17 @@ def check_then_add(store: DataStore, probes: Probes) -> Bools:
     return absent
 
 
+@contextmanager
+def opened(config: HBaseConfig) -> Iterator[DataStore]:
+    context = connect(config)
+    store = HBaseDataStore(context, "races")
+    yield store
+    store.close()
+    context.close()
+
+
 def winners(config: HBaseConfig, verb: Verb, probes: Probes, parts: int) -> dict[int, int]:
-    """The rows that had not exactly one winner among all threads, each of which asks in an order of its own."""
-
-    def in_thread(store: DataStore, seed: int) -> Bools:
-        answers = np.zeros(len(probes), np.bool_)
-        for part in np.array_split(np.random.default_rng(seed).permutation(len(probes)), parts):
-            answers[part] = verb(store, probes.rows(part))
-        return answers
-
-    def in_process(number: int, ready: Callable[[], None]) -> list[Bools]:
-        context = connect(config)
-        store = HBaseDataStore(context, "races")
-        ready()
-        answers = race(*(partial(in_thread, store, number * THREADS + i) for i in range(THREADS)))
-        store.close()
-        context.close()
-        return answers
-
-    found = race_processes([partial(in_process, number) for number in range(PROCESSES)])
-    return not_one_winner([answers for process in found for answers in process])
+    return winners_among_processes(partial(opened, config), verb, probes, parts)
 
 
 def deduper(layout: str) -> DeDuper:
