@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast, final
+from typing import Any, Final, TypeVar, final
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, retry_if_result, stop_after_attempt
 from tenacity.wait import wait_fixed, wait_random
@@ -115,15 +115,13 @@ class Caller:
 
     def rounds(self, step: Callable[[], bool]) -> None:
         """Do ``step`` until it answers True, as often as a call is tried and with the same pauses."""
-        if step() or self._attempts == 1:
-            return
-        again = Retrying(
-            stop=stop_after_attempt(self._attempts - 1),
+        until_done = Retrying(
+            stop=stop_after_attempt(self._attempts),
             wait=self._wait,
             retry=retry_if_result(lambda done: not done),
             retry_error_callback=_ignore,
         )
-        again(step)
+        until_done(step)
 
     def error(self, code: int, message: str | None = None) -> Exception:
         """The driver's exception of ``code``, for a failure that the driver told without raising one."""
@@ -146,18 +144,24 @@ class Caller:
 
     def _repeated(self, what: str, call: Callable[[], T], failed: list[StoreError]) -> T:
         try:
-            try:
-                return self._try(what, call, failed)
-            except _CallError as failure:
-                if not failure.curable or self._attempts == 1:
-                    raise
-            again = Retrying(
-                stop=stop_after_attempt(self._attempts - 1),
-                wait=self._wait,
-                retry=retry_if_exception(lambda error: isinstance(error, _CallError) and error.curable),
-                reraise=True,
-            )
-            return cast("T", again(self._try, what, call, failed))
+            return self._try(what, call, failed)
+        except _CallError as failure:
+            first = [failure]
+
+        def again() -> T:
+            # What has failed already counts as the first try, so that a pause comes before the second one.
+            if first:
+                raise first.pop()
+            return self._try(what, call, failed)
+
+        repeat = Retrying(
+            stop=stop_after_attempt(self._attempts),
+            wait=self._wait,
+            retry=retry_if_exception(lambda error: isinstance(error, _CallError) and error.curable),
+            reraise=True,
+        )
+        try:
+            return repeat(again)
         except _CallError as failure:
             raise failure.error from failure.cause
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aerospike import exception
 
 from solus_aerospike.retry import ANSWERS, CURABLE, Caller
 from solus_core.errors import ErrorCode, StoreError
-
-if TYPE_CHECKING:
-    pass
-
 
 ALL_CODES = sorted({found.code for found in vars(exception).values() if isinstance(getattr(found, "code", None), int)})
 REPEATED = {9, 11, 14, 18, 152, 211, -7, -8, -10, -12, -14, -15}
@@ -45,6 +41,25 @@ def test_each_code(code: int) -> None:
         assert "second" not in caught.value.message
         assert not caught.value.in_doubt
         assert isinstance(caught.value.__cause__, exception.AerospikeError)
+
+
+def test_a_pause_comes_before_each_further_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R23: a server that restarts isn't met by all the tries at once, and other threads can run meanwhile."""
+    pauses: list[float] = []
+    monkeypatch.setattr("tenacity.nap.time.sleep", pauses.append)
+    caller = Caller(4, 0.5)
+    with pytest.raises(StoreError):
+        caller.read("looking", told(*[caller.error(-8)] * 4))
+    caller.rounds(told(False, False, False, False))
+    assert len(pauses) == 6
+    assert all(0.5 <= pause <= 1 for pause in pauses)
+    assert caller.read("looking", told(caller.error(-8), 1)) == 1
+    assert len(pauses) == 7
+    caller.rounds(told(True))
+    Caller(1, 0.5).rounds(told(False))
+    with pytest.raises(StoreError):
+        caller.read("looking", told(caller.error(13)))
+    assert len(pauses) == 7, "nothing is waited for where no try follows"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar, cast, final
+from typing import Final, Generic, TypeVar, final
 
 from attrs import frozen
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -91,18 +91,24 @@ class Caller(Generic[C]):
 
     def _repeated(self, what: str, call: Callable[[C], T], failed: list[_CallError]) -> T:
         try:
-            try:
-                return self._try(what, call, failed)
-            except _CallError as failure:
-                if not failure.curable or self._attempts == 1:
-                    raise
-            again = Retrying(
-                stop=stop_after_attempt(self._attempts - 1),
-                wait=self._wait,
-                retry=retry_if_exception(lambda error: isinstance(error, _CallError) and error.curable),
-                reraise=True,
-            )
-            return cast("T", again(self._try, what, call, failed))
+            return self._try(what, call, failed)
+        except _CallError as failure:
+            first = [failure]
+
+        def again() -> T:
+            # What has failed already counts as the first try, so that a pause comes before the second one.
+            if first:
+                raise first.pop()
+            return self._try(what, call, failed)
+
+        repeat = Retrying(
+            stop=stop_after_attempt(self._attempts),
+            wait=self._wait,
+            retry=retry_if_exception(lambda error: isinstance(error, _CallError) and error.curable),
+            reraise=True,
+        )
+        try:
+            return repeat(again)
         except _CallError as failure:
             raise failure.error from failure.cause
 

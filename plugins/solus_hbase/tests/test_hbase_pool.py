@@ -207,6 +207,22 @@ def test_tries_are_bounded(board: Switchboard) -> None:
     assert len(board.lines) == 3
 
 
+def test_a_pause_comes_before_each_further_try(board: Switchboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R23: of random length, and longer each time."""
+    pauses: list[float] = []
+    monkeypatch.setattr("tenacity.nap.time.sleep", pauses.append)
+    calls = Caller(board.pool(), judge, attempts=4, backoff=0.5)
+    for _ in range(20):
+        with pytest.raises(StoreError):
+            calls.read("get", answering(*["curable"] * 4))
+    assert len(pauses) == 60
+    for i, longest in enumerate((0.5, 1, 2)):
+        assert longest / 2 < max(pauses[i::3]) <= longest
+    with pytest.raises(StoreError):
+        calls.read("get", answering("refused"))
+    assert len(pauses) == 60, "nothing is waited for where no try follows"
+
+
 def test_what_a_repeat_can_not_cure_is_not_repeated(board: Switchboard) -> None:
     """R23"""
     with pytest.raises(StoreError, match="it is refused") as caught:
