@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, TypeVar, final, get_args, get_type_hints
 from urllib.parse import unquote
 
 import attrs
@@ -23,12 +23,50 @@ from solus_core.errors import InvalidConfigError, SolusError
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _PERCENT_ERROR: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _TRUE_FALSE: Final = {"true": True, "false": False}
+_KINDS: Final = {str: "a text", int: "a whole number", float: "a number", bool: "True or False"}
+_IPV6: Final = r"[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?"
+_ADDRESS: Final = re.compile(rf"(?:\[({_IPV6})\]|([^\s:/\[\],]+))(?::([0-9]{{1,5}}))?")
 
 
 class StorageConfig:
     """Base of every backend's typed config, itself a frozen attrs class. Equal configs reach the same store."""
 
     __slots__ = ()
+
+
+def wrong_types(config: StorageConfig) -> dict[str, str]:
+    """By name, what is wrong with the settings of another Python type than theirs, for ``__attrs_post_init__``.
+
+    Settings are texts, numbers and booleans, or None where their type says so. What attrs doesn't show is not
+    quoted. A whole number does for a number; True, to Python a whole number, does not.
+    """
+    kind: type[Any] = type(config)
+    wrong, hints = {}, get_type_hints(kind)
+    for a in attrs.fields(kind):
+        value, kinds = getattr(config, a.name), get_args(hints[a.name]) or (hints[a.name],)
+        fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
+        if not fits or (isinstance(value, bool) and bool not in kinds):
+            said = repr(value) if a.repr is True else "of another type"
+            wrong[a.name] = f"{a.name} is {said}, and must be {_KINDS[kinds[0]]}"
+    return wrong
+
+
+def wrong_hosts(hosts: str) -> list[str]:
+    """What is wrong with ``host``, ``host:port`` or ``[IPv6]:port``, one or more with commas between them."""
+    problems = []
+    for text in hosts.split(","):
+        match = _ADDRESS.fullmatch(text)
+        if match is None or not text.isprintable():
+            problems.append(f"host {text!r} is not of the form host, host:port or [IPv6]:port")
+        elif match[3] is not None and not 1 <= int(match[3]) <= 65_535:
+            problems.append(f"host {text!r} has port {match[3]}, allowed are 1 to 65535")
+    return problems
+
+
+def addresses(hosts: str, port: int) -> tuple[tuple[str, int], ...]:
+    """Host and port of each of ``hosts``, with nothing wrong, in order; ``port``: of those without one."""
+    matches = filter(None, map(_ADDRESS.fullmatch, hosts.split(",")))
+    return tuple((match[1] or match[2], int(match[3] or port)) for match in matches)
 
 
 class StorageContext:
@@ -143,7 +181,7 @@ def parse_url(url: str) -> StoreUrl:
 
 
 def _host(text: str, problems: list[str], decoded: Callable[[str, str], str]) -> tuple[str, int | None]:
-    match = re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]+)(?::(.*))?", text)
+    match = re.fullmatch(rf"(\[{_IPV6}\]|[^:\[\]]+)(?::(.*))?", text)
     if match is None:
         problems.append(f"host {text!r} is not of the form host, host:port or [IPv6]:port")
         return "", None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -15,12 +14,11 @@ from solus_core.cli.durations import format_duration, parse_duration
 from solus_core.cli.failures import one_line
 from solus_core.cli.numbers import option_of, parse_keys
 from solus_core.cli.store_option import parse_store
+from solus_core.cli.tables import print_table
 from solus_core.engine import DEFAULT_HASHER, SolusEngine
 from solus_core.model import DEFAULT_EXPIRY_SECONDS, DeDuper, DeDuperConfig, Level
 
 _HEADINGS: Final = ("name", "functions", "shards", "bits", "level", "expiry", "hasher", "planned keys", "registered")
-UNCUT: Final = 100_000
-"""Columns of a terminal on which rich cuts nothing off: to measure how many a table needs."""
 _AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 
 
@@ -160,31 +158,6 @@ def utc(milliseconds: int) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table with lines on a terminal that is wide enough, aligned columns elsewhere: rich would cut off digits.
-
-    No heading is shown if all are empty.
-    """
-    cells = [[one_line(cell) for cell in row] for row in rows]
-    titled = any(headings)
-    if sys.stdout.isatty():
-        from rich.console import Console  # noqa: PLC0415  # only where it is shown
-        from rich.table import Table  # noqa: PLC0415  # as above
-        from rich.text import Text  # noqa: PLC0415  # as above
-
-        table = Table(*headings, show_header=titled)
-        for row in cells:
-            table.add_row(*map(Text, row))
-        console = Console()
-        if console.measure(table, options=console.options.update(width=UNCUT)).maximum <= console.width:
-            console.print(table)
-            return
-    shown = [list(headings), *cells] if titled else cells
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    for row in shown:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
 def _row(deduper: DeDuper) -> tuple[str, ...]:
     config = deduper.config
     return (
@@ -207,4 +180,4 @@ def _print(deduper: DeDuper, as_json: bool) -> None:
     rows = [*zip(_HEADINGS, _row(deduper), strict=True)]
     rows += [("layout", deduper.layout or "-"), ("state", "active" if deduper.active else "unregistered")]
     rows += [("updated", utc(deduper.updated_at)), ("client id", deduper.client_id)]
-    print_table(("", ""), rows)
+    print_table((), rows)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from decimal import Decimal
 
 import click
 from attrs import evolve
 
-from solus_core.cli.dedupers_cmd import UNCUT
 from solus_core.cli.durations import parse_duration
 from solus_core.cli.numbers import option_of, parse_keys, parse_number, parse_rate
 from solus_core.cli.plot import save_plot
+from solus_core.cli.tables import print_table
 from solus_core.model import DEFAULT_EXPIRY_SECONDS, DeDuperConfig
 from solus_core.planning import MAX_KEYS, keys_alive
 from solus_core.sizing import Choice, best, choices, describe
@@ -89,7 +88,8 @@ def plan(
         click.echo(f"this config, with {keys:,} keys alive{kept}\n")
     else:
         click.echo(f"for {keys:,} keys alive, of new events at most {_rate(rate or 0)} taken for repeats\n")
-    _print_table(found, None if own else chosen)
+    rows = [_row(choice, None if own else chosen) for choice in found]
+    print_table(_HEADINGS, rows, "right", {} if own else {found.index(chosen): "bold green"})
     click.echo(
         "\nlost: of the first events, on average, until it is full. Bytes are of one copy; HBase before compression."
     )
@@ -174,27 +174,6 @@ def _row(choice: Choice, chosen: Choice | None) -> tuple[str, ...]:
         _bytes(choice.aerospike_bytes),
         _bytes(choice.hbase_bytes),
     )
-
-
-def _print_table(found: Sequence[Choice], chosen: Choice | None) -> None:
-    rows = [_row(choice, chosen) for choice in found]
-    if sys.stdout.isatty():
-        from rich.console import Console  # noqa: PLC0415  # only where it is shown
-        from rich.table import Table  # noqa: PLC0415  # as above
-
-        table = Table()
-        for heading in _HEADINGS:
-            table.add_column(heading, justify="right")
-        for choice, row in zip(found, rows, strict=True):
-            table.add_row(*row, style="bold green" if choice is chosen else None)
-        console = Console()
-        if console.measure(table, options=console.options.update(width=UNCUT)).maximum <= console.width:
-            console.print(table)
-            return
-    # As in a pipe where the terminal is too narrow: rich would cut off digits.
-    widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
-    for row in (_HEADINGS, *rows):
-        click.echo("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 
 
 def _rate(rate: float) -> str:

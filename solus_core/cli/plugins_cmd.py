@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Sequence
+from typing import Final
 
 import click
 
-from solus_core.cli.failures import one_line
+from solus_core.cli.tables import print_table
 from solus_core.plugins import PluginInfo, PluginManager
 
 _HEADINGS = ("name", "distribution", "version", "api", "state", "provides, or what is wrong")
+_STYLES: Final = {"ok": "green", "failed": "red", "disabled": "yellow"}
 
 
 @click.command("plugins")
@@ -21,13 +21,12 @@ def plugins(as_json: bool) -> int:
     found = PluginManager.load().plugins
     if as_json:
         click.echo(json.dumps([_as_dict(plugin) for plugin in found], indent=2))
-    elif sys.stdout.isatty():
-        _print_table(found)
     else:
-        rows = [_HEADINGS, *map(_row, found)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print_table(
+            _HEADINGS,
+            [_row(plugin) for plugin in found],
+            styles={i: _STYLES.get(plugin.state, "") for i, plugin in enumerate(found)},
+        )
     return 0
 
 
@@ -45,7 +44,7 @@ def _as_dict(plugin: PluginInfo) -> dict[str, object]:
 
 def _row(plugin: PluginInfo) -> tuple[str, ...]:
     return tuple(
-        one_line(cell or "") or "-"  # an installation can have lost its metadata
+        cell or "-"  # an installation can have lost its metadata
         for cell in (
             plugin.name,
             plugin.distribution,
@@ -55,17 +54,3 @@ def _row(plugin: PluginInfo) -> tuple[str, ...]:
             plugin.error or ", ".join(plugin.provides),
         )
     )
-
-
-def _print_table(found: Sequence[PluginInfo]) -> None:
-    from rich.console import Console  # noqa: PLC0415  # only where it is shown
-    from rich.table import Table  # noqa: PLC0415  # as above
-    from rich.text import Text  # noqa: PLC0415  # as above
-
-    colours = {"ok": "green", "failed": "red", "disabled": "yellow"}
-    table = Table(*_HEADINGS)
-    for plugin in found:
-        cells = [Text(cell) for cell in _row(plugin)]
-        cells[4].stylize(colours.get(plugin.state, ""))
-        table.add_row(*cells)
-    Console().print(table)

@@ -8,8 +8,9 @@ from math import isfinite
 
 import click
 
-from solus_core.cli.dedupers_cmd import as_dict, print_table, store_options, utc
+from solus_core.cli.dedupers_cmd import as_dict, store_options, utc
 from solus_core.cli.failures import one_line
+from solus_core.cli.tables import print_table
 from solus_core.engine import SolusEngine
 from solus_core.stats import DeDuperStats
 
@@ -34,7 +35,7 @@ def stats(name: str, store: str, client_id: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(_as_dict(found), indent=2))
     else:
-        print_table(("", ""), _rows(found))
+        print_table((), _rows(found))
     if found.past_plan:
         planned = found.planned_false_positive_rate or 0.0
         click.echo(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from solus_core.stores import Bools, DataStore, Probes, SingleProbeStore, StoreS
 
 if TYPE_CHECKING:
     from solus_core.metrics.observer import Recorder
+
+T = TypeVar("T")
 
 VERBS: Final = ("absent", "add", "add_if_absent", "absent_one", "add_one", "add_if_absent_one", "stats")
 """The methods of a store that are measured."""
@@ -45,52 +47,35 @@ class MeteredStore:
         self._inner.check_config(config)
 
     def absent(self, probes: Probes, now: int) -> Bools:
-        begun = perf_counter()
-        try:
-            answers = self._inner.absent(probes, now)
-        except Exception as error:
-            self._failed("absent", begun, error)
-            raise
-        self._tell("absent", perf_counter() - begun, len(probes), answers)
-        return answers
+        return self._measured("absent", len(probes), lambda: self._inner.absent(probes, now))
 
     def add(self, probes: Probes, now: int, expires_at: int) -> None:
-        begun = perf_counter()
-        try:
-            self._inner.add(probes, now, expires_at)
-        except Exception as error:
-            self._failed("add", begun, error)
-            raise
-        self._tell("add", perf_counter() - begun, len(probes))
+        self._measured("add", len(probes), lambda: self._inner.add(probes, now, expires_at))
 
     def add_if_absent(self, probes: Probes, now: int, expires_at: int) -> Bools:
-        begun = perf_counter()
-        try:
-            answers = self._inner.add_if_absent(probes, now, expires_at)
-        except Exception as error:
-            self._failed("add_if_absent", begun, error)
-            raise
-        self._tell("add_if_absent", perf_counter() - begun, len(probes), answers)
-        return answers
+        return self._measured("add_if_absent", len(probes), lambda: self._inner.add_if_absent(probes, now, expires_at))
 
     def stats(self, deduper: DeDuper, now: int) -> StoreStats:
-        begun = perf_counter()
-        try:
-            stats = self._inner.stats(deduper, now)
-        except Exception as error:
-            self._failed("stats", begun, error)
-            raise
-        self._tell("stats", perf_counter() - begun, 0)
-        return stats
+        return self._measured("stats", 0, lambda: self._inner.stats(deduper, now))
 
     def close(self) -> None:
         self._inner.close()
 
+    def _measured(self, verb: str, entities: int, call: Callable[[], T]) -> T:
+        begun = perf_counter()
+        try:
+            answers = call()
+        except Exception as error:
+            self._failed(verb, begun, error)
+            raise
+        self._tell(verb, perf_counter() - begun, entities, answers)
+        return answers
+
     def _tell(
-        self, verb: str, seconds: float, entities: int, answers: Bools | None = None, error: ErrorCode | None = None
+        self, verb: str, seconds: float, entities: int, answers: object = None, error: ErrorCode | None = None
     ) -> None:
         try:
-            absent = 0 if answers is None else int(np.count_nonzero(answers))
+            absent = int(np.count_nonzero(answers)) if isinstance(answers, np.ndarray) else 0
             self._recorders[verb](seconds, entities, absent, error)
         except Exception:
             self._complain(verb)

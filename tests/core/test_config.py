@@ -6,12 +6,21 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from attrs import frozen
+from attrs import field, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
 from solus_core import Level, SolusError
-from solus_core.config import StorageConfig, StoreUrl, build_config, parse_url, scheme_of
+from solus_core.config import (
+    StorageConfig,
+    StoreUrl,
+    addresses,
+    build_config,
+    parse_url,
+    scheme_of,
+    wrong_hosts,
+    wrong_types,
+)
 from solus_core.errors import InvalidConfigError
 
 
@@ -25,9 +34,9 @@ class Sample(StorageConfig):
 
 
 def test_all_parts_of_a_url() -> None:
-    assert parse_url("HBase://me:p%40ss%3A@h1:9090,h2,[::1]:3/solus/x?farm=dc%201&empty=") == StoreUrl(
+    assert parse_url("HBase://me:p%40ss%3A@h1:9090,h2,[::1]:3,[fe80::1%25eth0]/solus/x?farm=dc%201&empty=") == StoreUrl(
         scheme="hbase",
-        hosts=(("h1", 9090), ("h2", None), ("::1", 3)),
+        hosts=(("h1", 9090), ("h2", None), ("::1", 3), ("fe80::1%eth0", None)),
         path="/solus/x",
         options={"farm": "dc 1", "empty": ""},
         user="me",
@@ -134,3 +143,40 @@ def test_all_wrong_settings_are_reported_together() -> None:
     with pytest.raises(InvalidConfigError) as caught:
         build_config(Sample, {"port": "x", "secure": "y", "extra": 1, "other": 2}, "settings")
     assert len(caught.value.problems) == 5, caught.value.problems
+
+
+@frozen
+class Typed(StorageConfig):
+    text: str = "x"
+    secret: str | None = field(default=None, repr=False)
+    whole: int = 1
+    number: float = 0.5
+    switch: bool = True
+
+
+def test_wrong_types_are_named() -> None:
+    """R22: for configs that are made in Python, which checks no types itself."""
+    assert wrong_types(Typed()) == {}
+    assert wrong_types(Typed(secret="s", number=3)) == {}
+    wrong: dict[str, Any] = {"text": None, "secret": 7, "whole": True, "number": True, "switch": 1}
+    assert wrong_types(Typed(**wrong)) == {
+        "text": "text is None, and must be a text",
+        "secret": "secret is of another type, and must be a text",
+        "whole": "whole is True, and must be a whole number",
+        "number": "number is True, and must be a number",
+        "switch": "switch is 1, and must be True or False",
+    }
+    wrong = {"text": b"x", "whole": 1.0, "number": "1"}
+    assert list(wrong_types(Typed(**wrong))) == ["text", "whole", "number"]
+
+
+def test_hosts() -> None:
+    assert wrong_hosts("h,h:1,[::1],[fe80::1%eth0]:65535,10.0.0.1:3000") == []
+    assert addresses("h,h:1,[::1],[::2]:9", 5) == (("h", 5), ("h", 1), ("::1", 5), ("::2", 9))
+    for wrong in ("", "h,", "h:", "h:x", "h:123456", "::1", "[::1", "h/x", "h h", "h:²", "h\x00", "h\n"):
+        (problem,) = wrong_hosts(f"ok,{wrong}" if "," not in wrong else wrong)
+        assert "is not of the form host, host:port or [IPv6]:port" in problem
+    assert wrong_hosts("a:0,b:65536") == [
+        "host 'a:0' has port 0, allowed are 1 to 65535",
+        "host 'b:65536' has port 65536, allowed are 1 to 65535",
+    ]

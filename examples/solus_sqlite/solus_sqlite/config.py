@@ -7,7 +7,7 @@ from typing import final
 
 from attrs import frozen
 
-from solus_core.config import StorageConfig, StoreUrl
+from solus_core.config import StorageConfig, StoreUrl, wrong_types
 from solus_core.errors import InvalidArgumentError, InvalidConfigError
 from solus_core.model import check_identifier
 
@@ -17,14 +17,16 @@ from solus_core.model import check_identifier
 class SqliteConfig(StorageConfig):
     """Settings of ``sqlite://``. ``path``: the file. ``farm``: whose data sets of level DC these are (R19).
 
-    Raises ``InvalidConfigError`` with all problems at once.
+    Raises ``InvalidConfigError`` with all problems at once, values of a wrong Python type first.
     """
 
     path: str
     farm: str = "default"
 
     def __attrs_post_init__(self) -> None:
-        problems = []
+        problems = [*wrong_types(self).values()]
+        if problems:
+            raise InvalidConfigError("sqlite:// store", problems)
         if not self.path or "\0" in self.path:
             problems.append(f"path is {self.path!r}, which names no file")
         try:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Mapping
-from typing import Final, final, get_args, get_type_hints
+from typing import Final, final
 
 from attrs import field, frozen
 
-from solus_core.config import StorageConfig, StoreUrl
+from solus_core.config import StorageConfig, StoreUrl, addresses, wrong_hosts, wrong_types
 from solus_core.errors import InvalidArgumentError, InvalidConfigError
 from solus_core.model import check_identifier
 
@@ -36,9 +35,7 @@ _PATH_BYTES: Final = 4_096
 _WHOLE: Final = {"port": 65_535, "attempts": 100}
 # In milliseconds 0 would mean: for ever.
 _SECONDS: Final = {"timeout": (0.001, 3_600), "backoff": (0.001, 60)}
-_KINDS: Final = {str: "a text", int: "a whole number", float: "a number", bool: "True or False"}
 _BEFORE_OPTIONS: Final = ("hosts", "namespace", "set", "user", "password")
-_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\s:/\[\],]+))(?::([0-9]{1,5}))?")
 
 
 @final
@@ -80,7 +77,7 @@ class AerospikeConfig(StorageConfig):
     tls_key: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        wrong = self._wrong_types()
+        wrong = wrong_types(self)
         problems = [*wrong.values(), *self._bad_values(wrong), *self._bad_pairs()]
         if problems:
             raise InvalidConfigError("aerospike:// store", problems)
@@ -88,31 +85,13 @@ class AerospikeConfig(StorageConfig):
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """The hosts in order, each with its port."""
-        found = []
-        for text in self.hosts.split(","):
-            match = _HOST.fullmatch(text)
-            assert match is not None  # checked when the config was made
-            found.append((match[1] or match[2], int(match[3] or self.port)))
-        return tuple(found)
-
-    def _wrong_types(self) -> dict[str, str]:
-        """By name, what is wrong with settings of another Python type than theirs."""
-        wrong = {}
-        for a in AerospikeConfig.__attrs_attrs__:
-            hint, value = get_type_hints(AerospikeConfig)[a.name], getattr(self, a.name)
-            kinds = get_args(hint) or (hint,)
-            fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
-            # To Python a bool is a whole number.
-            if not fits or (isinstance(value, bool) and bool not in kinds):
-                said = repr(value) if a.repr is True else "of another type"
-                wrong[a.name] = f"{a.name} is {said}, and must be {_KINDS[kinds[0]]}"
-        return wrong
+        return addresses(self.hosts, self.port)
 
     def _bad_values(self, wrong: Container[str]) -> list[str]:
         """What is wrong with single settings, those of a ``wrong`` type left out."""
         values = {a.name: getattr(self, a.name) for a in AerospikeConfig.__attrs_attrs__ if a.name not in wrong}
         values = {name: value for name, value in values.items() if value is not None}
-        problems = self._bad_hosts() if "hosts" in values else []
+        problems = wrong_hosts(self.hosts) if "hosts" in values else []
         problems += self._bad_names(values)
         problems += self._bad_texts(values)
         for name, most in _WHOLE.items():
@@ -123,16 +102,6 @@ class AerospikeConfig(StorageConfig):
                 problems.append(f"{name} is {values[name]!r}, allowed are seconds from {low} to {high}")
         if "layout" in values and values["layout"] not in (MAP, BINS):
             problems.append(f"layout is {self.layout!r}, allowed are {MAP} and {BINS}")
-        return problems
-
-    def _bad_hosts(self) -> list[str]:
-        problems = []
-        for text in self.hosts.split(","):
-            match = _HOST.fullmatch(text)
-            if match is None or not text.isprintable():
-                problems.append(f"host {text!r} is not of the form host, host:port or [IPv6]:port")
-            elif match[3] is not None and not 1 <= int(match[3]) <= 65_535:
-                problems.append(f"host {text!r} has port {match[3]}, allowed are 1 to 65535")
         return problems
 
     def _bad_names(self, values: Mapping[str, str]) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from typing import Final, final, get_args, get_type_hints
+from typing import Final, final
 
 from attrs import frozen
 
-from solus_core.config import StorageConfig, StoreUrl
+from solus_core.config import StorageConfig, StoreUrl, addresses, wrong_hosts, wrong_types
 from solus_core.errors import InvalidArgumentError, InvalidConfigError
 from solus_core.model import check_identifier
 
@@ -25,8 +25,6 @@ _CHOICES: Final = {
 }
 _WHOLE: Final = {"port": (1, 65_535), "pool_size": (1, 1_000), "attempts": (1, 100), "splits": (0, 256)}
 _SECONDS: Final = {"timeout": 3_600, "pool_wait": 3_600, "backoff": 60}
-_KINDS: Final = {str: "a text", int: "a whole number", float: "a number", bool: "True or False"}
-_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\s:/\[\],]+))(?::([0-9]{1,5}))?")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_]")
 _NAMESPACE: Final = re.compile(r"[A-Za-z0-9_]{1,100}")
 _BEFORE_OPTIONS: Final = {"hosts", "table"}
@@ -85,7 +83,7 @@ class HBaseConfig(StorageConfig):
     tls_key: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        wrong = self._wrong_types()
+        wrong = wrong_types(self)
         problems = [*wrong.values(), *self._bad_values(wrong)]
         # What depends on several settings is looked at once each is of its type.
         if not wrong:
@@ -96,33 +94,17 @@ class HBaseConfig(StorageConfig):
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """The hosts in order, each with its port."""
-        found = []
-        for text in self.hosts.split(","):
-            match = _HOST.fullmatch(text)
-            assert match is not None  # checked when the config was made
-            found.append((match[1] or match[2], int(match[3] or self.port)))
-        return tuple(found)
+        return addresses(self.hosts, self.port)
 
     def table_name(self, name: str) -> str:
         """``name`` in the namespace of this store."""
         return name if self.namespace is None else f"{self.namespace}:{name}"
 
-    def _wrong_types(self) -> dict[str, str]:
-        """By name, what is wrong with settings of another Python type than theirs."""
-        wrong = {}
-        for name, hint in get_type_hints(HBaseConfig).items():
-            value, kinds = getattr(self, name), get_args(hint) or (hint,)
-            fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
-            # To Python a bool is a whole number.
-            if not fits or (isinstance(value, bool) and bool not in kinds):
-                wrong[name] = f"{name} is {value!r}, and must be {_KINDS[kinds[0]]}"
-        return wrong
-
     def _bad_values(self, wrong: Container[str]) -> list[str]:
         """What is wrong with single settings, those of a ``wrong`` type left out."""
         values = {a.name: getattr(self, a.name) for a in HBaseConfig.__attrs_attrs__ if a.name not in wrong}
         values = {name: value for name, value in values.items() if value is not None}
-        problems = self._bad_hosts() if "hosts" in values else []
+        problems = wrong_hosts(self.hosts) if "hosts" in values else []
         for name in ("table", "farm"):
             try:
                 if name in values:
@@ -142,16 +124,6 @@ class HBaseConfig(StorageConfig):
         for name, allowed in _CHOICES.items():
             if name in values and values[name] not in allowed:
                 problems.append(f"{name} is {values[name]!r}, allowed are {', '.join(allowed)}")
-        return problems
-
-    def _bad_hosts(self) -> list[str]:
-        problems = []
-        for text in self.hosts.split(","):
-            match = _HOST.fullmatch(text)
-            if match is None:
-                problems.append(f"host {text!r} is not of the form host, host:port or [IPv6]:port")
-            elif match[3] is not None and not 1 <= int(match[3]) <= 65_535:
-                problems.append(f"host {text!r} has port {match[3]}, allowed are 1 to 65535")
         return problems
 
     def _bad_pairs(self) -> list[str]:

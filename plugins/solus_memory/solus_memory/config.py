@@ -7,7 +7,7 @@ from typing import final
 
 from attrs import frozen
 
-from solus_core.config import StorageConfig, StoreUrl
+from solus_core.config import StorageConfig, StoreUrl, wrong_types
 from solus_core.errors import InvalidArgumentError, InvalidConfigError
 from solus_core.model import check_identifier
 
@@ -22,7 +22,7 @@ class MemoryConfig(StorageConfig):
     sets of level DC these are (R19). ``max_bytes``: how much all positions together may take; without it, what
     the machine or its control group has available at the time.
 
-    Raises ``InvalidConfigError`` with all problems at once.
+    Raises ``InvalidConfigError`` with all problems at once, values of a wrong Python type first.
     """
 
     name: str | None = None
@@ -31,7 +31,9 @@ class MemoryConfig(StorageConfig):
     max_bytes: int | None = None
 
     def __attrs_post_init__(self) -> None:
-        problems = []
+        problems = [*wrong_types(self).values()]
+        if problems:
+            raise InvalidConfigError("memory:// store", problems)
         if self.name is not None and self.path is not None:
             problems.append("name and path are given, allowed is one: a store is shared in memory or kept in a file")
         if self.path is not None and (not self.path or "\0" in self.path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,14 @@ def test_all_problems_at_once() -> None:
     with pytest.raises(InvalidConfigError) as caught:
         MemoryConfig(name="a b", path="", farm="", max_bytes=-1)
     assert len(caught.value.problems) == 5
+
+
+def test_wrong_types() -> None:
+    """R22: all of them, and no ``TypeError``."""
+    wrong: dict[str, Any] = {"path": Path("x"), "farm": None, "max_bytes": "1000"}
+    with pytest.raises(InvalidConfigError) as caught:
+        MemoryConfig(**wrong)
+    assert [problem.split(" ")[0] for problem in caught.value.problems] == ["path", "farm", "max_bytes"]
 
 
 def test_plugin() -> None:
