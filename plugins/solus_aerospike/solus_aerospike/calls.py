@@ -18,7 +18,7 @@ from aerospike_helpers.operations.expression_operations import (  # type: ignore
 from solus_aerospike.batches import Item, Progress
 from solus_aerospike.context import AerospikeContext
 from solus_aerospike.places import Key, Place
-from solus_aerospike.retry import NOT_FOUND, is_curable, tried_again
+from solus_aerospike.retry import CURABLE, NOT_FOUND, is_curable, tried_again
 from solus_core.errors import ErrorCode, StoreError
 
 _ABSENT: Final = "absent"
@@ -229,10 +229,11 @@ class Calls:
 
     def _unanswered(self, what: str, of_all: int, one: Any) -> StoreError:
         """How the record failed, in a batch whose result is ``of_all``."""
-        code = one.result or of_all or _NO_ANSWER
-        message = getattr(one, "message", None)
+        code, message = one.result or of_all or _NO_ANSWER, getattr(one, "message", None)
         if one.result == 0 and of_all == _ANY_ERROR:
             code, message = _NO_NODE, "no node can be reached"
+        elif one.result == _NO_ANSWER and of_all in CURABLE:
+            code = of_all  # why there is none: refused, lost, late
         return self._caller.failure(_at(what, one.key), self._caller.error(code, message), in_doubt=one.in_doubt)
 
 

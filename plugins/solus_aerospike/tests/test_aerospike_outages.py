@@ -72,6 +72,7 @@ def test_a_stopped_server(double: Double, opened: Opened) -> None:
                 seen.add(caught.value.message)
     finally:
         double.start()
+    assert "within the timeout" not in " ".join(seen), "nothing was waited for"
     deadline = time.monotonic() + 60
     while True:
         try:
