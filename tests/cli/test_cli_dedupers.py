@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,8 @@ Solus = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> str:
-    return f"memory://{tmp_path}/state"
-
-
-@pytest.fixture
-def solus(store: str, capfd: pytest.CaptureFixture[str]) -> Solus:
-    """Runs ``solus dedupers`` on the store; answers exit code, output and error output."""
-
-    def call(*args: str) -> tuple[int, str, str]:
-        code = run(["dedupers", *args, "--store", store])
-        return code, *capfd.readouterr()
-
-    return call
+def solus(on_store: Solus) -> Solus:
+    return partial(on_store, "dedupers")
 
 
 def one(found: tuple[int, str, str]) -> dict[str, Any]:

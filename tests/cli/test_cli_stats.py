@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -27,17 +28,8 @@ PAST = "solus: warning: orders is past its plan: about "
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> str:
-    return f"memory://{tmp_path}/state"
-
-
-@pytest.fixture
-def solus(store: str, capfd: pytest.CaptureFixture[str]) -> Solus:
-    def call(*args: str) -> tuple[int, str, str]:
-        code = run(["stats", *args, "--store", store])
-        return code, *capfd.readouterr()
-
-    return call
+def solus(on_store: Solus) -> Solus:
+    return partial(on_store, "stats")
 
 
 def fill(store: str, planned_keys: int) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from solus_core.errors import (
 )
 from solus_core.plugins import PluginManager
 from solus_core.testing.clock import FakeClock
+from solus_core.testing.lab import race, race_processes
 
 DAY = 86_400_000
 
@@ -265,30 +265,22 @@ def test_register_takes_a_config_only(engine: SolusEngine) -> None:
 
 def test_r24_threads_share_an_engine(engine: SolusEngine) -> None:
     engine.register("d")
-    errors: list[BaseException] = []
 
     def work(thread: int) -> None:
-        try:
-            for i in range(50):
-                engine.register("d")
-                engine.add("d", f"{thread}-{i}", DAY)
-                assert engine.check_absence("d", f"{thread}-{i}") is False
-        except BaseException as error:
-            errors.append(error)
+        for i in range(50):
+            engine.register("d")
+            engine.add("d", f"{thread}-{i}", DAY)
+            assert engine.check_absence("d", f"{thread}-{i}") is False
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert errors == []
+    race(*(partial(work, n) for n in range(8)))
 
 
 def test_r24_a_forked_child_goes_on(engine: SolusEngine) -> None:
     engine.register("d")
     engine.add("d", "a", DAY)
-    child = os.fork()
-    if child == 0:
-        answered = engine.check_absence("d", "a") is False and engine.add_if_absent("d", "b", DAY)
-        os._exit(0 if answered else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def in_child(_: object) -> None:
+        assert engine.check_absence("d", "a") is False
+        assert engine.add_if_absent("d", "b", DAY)
+
+    race_processes([in_child])

@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import pytest
+from aerospike_samples import BOTH, DAY, NOW, orders
 
 from solus_aerospike import AerospikeContext
 from solus_aerospike.data_store import AerospikeDataStore
 from solus_aerospike.farms import REFRESH
 from solus_aerospike.meta_store import AerospikeMetaStore
 from solus_aerospike.segments import WHOLE, map_bin, segments
-from solus_core import DeDuperConfig
 from solus_core.errors import ErrorCode, InvalidConfigError, StoreBatchError, StoreError
-from solus_core.model import DeDuper, Level
+from solus_core.model import Level
 from solus_core.testing import craft
 
 if TYPE_CHECKING:
     from aerospike_double import Double
 
-NOW = time.time_ns() // 1_000_000
-DAY = 86_400_000
 ROW = (5, (3, 1, 2))
-BOTH = pytest.mark.parametrize("layout", ["map", "bins"])
 Connected = Callable[..., AerospikeContext]
-
-
-@pytest.fixture
-def client_id() -> str:
-    return f"stored-{uuid.uuid4().hex[:8]}"
-
-
-def deduper(client_id: str, layout: str, **config: Any) -> DeDuper:
-    return DeDuper(name="orders", client_id=client_id, config=DeDuperConfig(**config), layout=layout)
 
 
 @BOTH
 def test_round_trips(double: Double, connected: Connected, client_id: str, layout: str) -> None:
     """One call for each single verb and each answer, and one for each batch of a thousand; the farms are read once."""
-    store, of = AerospikeDataStore(connected(double.hosts), client_id), deduper(client_id, layout)
+    store, of = AerospikeDataStore(connected(double.hosts), client_id), orders(client_id, layout)
     assert store.absent_one(of, 1, (1, 2), NOW)
     rows = craft(of, *((shard, (1, 2, 3)) for shard in range(1_001)))
     calls: list[tuple[int, Callable[[], object]]] = [
@@ -68,7 +54,7 @@ def test_round_trips(double: Double, connected: Connected, client_id: str, layou
 
 def test_round_trips_where_java_keeps_longer(double: Double, connected: Connected, client_id: str) -> None:
     """The first write to a record with a longer TTL takes a second call; from then on that is what is expected."""
-    store, of = AerospikeDataStore(connected(double.hosts), client_id), deduper(client_id, "bins", expiry_seconds=5_000)
+    store, of = AerospikeDataStore(connected(double.hosts), client_id), orders(client_id, "bins", expiry_seconds=5_000)
     client = connected(double.hosts).client
     for shard in range(4):
         key = ("test", store._context.config.set, f"{shard}|{client_id}|orders")
@@ -84,7 +70,7 @@ def test_round_trips_where_java_keeps_longer(double: Double, connected: Connecte
 
 def test_twins_are_sent_once(double: Double, connected: Connected, client_id: str) -> None:
     """R6, R7."""
-    store, of = AerospikeDataStore(connected(double.hosts), client_id), deduper(client_id, "map")
+    store, of = AerospikeDataStore(connected(double.hosts), client_id), orders(client_id, "map")
     probes = craft(of, (5, (1, 2)), (5, (2, 1)), (6, (1, 2)), (5, (1, 2, 2)))
     store.absent(probes, NOW)
     double.hooks.reset_counts()
@@ -101,7 +87,7 @@ def test_a_farm_that_joins_adds_when_others_look_for_it(
     contexts = {farm: connected(double.hosts, farm=farm, layout=layout) for farm in ("dc1", "dc2")}
     stores = {farm: AerospikeDataStore(context, client_id) for farm, context in contexts.items()}
     for registers in ((), ("dc1",), ("dc1", "dc2")):
-        of = attrs.evolve(deduper(client_id, layout), name=f"by-{len(registers)}", created_at=NOW)
+        of = attrs.evolve(orders(client_id, layout), name=f"by-{len(registers)}", created_at=NOW)
         for farm in registers[:1]:
             AerospikeMetaStore(contexts[farm], client_id).create(of)
         assert stores["dc1"].add_if_absent_one(of, 7, (1, 2), NOW, NOW + DAY), "the first needn't wait"
@@ -125,7 +111,7 @@ def test_a_farm_that_joins_adds_when_others_look_for_it(
         assert adds[0](NOW + 60_000)
         assert not stores["dc1"].add_if_absent_one(of, *ROW, NOW + 60_000, NOW + DAY)
         assert not stores["dc1"].absent_one(of, *ROW, NOW + 60_000)
-    level_dc = deduper(client_id, layout, level=Level.DC)
+    level_dc = orders(client_id, layout, level=Level.DC)
     assert stores["dc1"].add_if_absent_one(level_dc, *ROW, NOW, NOW + DAY)
     assert stores["dc2"].add_if_absent_one(level_dc, *ROW, NOW, NOW + DAY)
 
@@ -133,7 +119,7 @@ def test_a_farm_that_joins_adds_when_others_look_for_it(
 def test_the_others_look_within_the_refresh(connected: Connected, client_id: str) -> None:
     """R2: a farm that joins is seen by who looked just before, long before it may add."""
     stores = [AerospikeDataStore(connected(farm=farm), client_id) for farm in ("dc1", "dc2")]
-    of = deduper(client_id, "map")
+    of = orders(client_id, "map")
     for store in stores:
         assert store.absent_one(of, *ROW, NOW)
     assert stores[0]._farms.of(of, NOW + REFRESH - 1) == ("dc1",)
@@ -151,7 +137,7 @@ def test_a_farm_too_many_for_a_record(
     double: Double, connected: Connected, client_id: str, layout: str, bits: int, says: str
 ) -> None:
     """A clear error that names the limit, before data are lost: it may look, and those before it go on."""
-    of = deduper(client_id, layout, bits_per_shard=bits)
+    of = orders(client_id, layout, bits_per_shard=bits)
     farms = ("dc1", "dc2") if layout == "bins" else ("dc1", "dc2", "dc3")
     stores = [AerospikeDataStore(connected(double.hosts, farm=farm), client_id) for farm in farms]
     for store in stores:
@@ -169,7 +155,7 @@ def test_positions_counted(connected: Connected, client_id: str, layout: str) ->
     """R1: live ones only, each once however many farms set it, at the latest of their expiries."""
     farms = "dc1", "dc2"
     stores = {farm: AerospikeDataStore(connected(farm=farm), client_id) for farm in farms}
-    for of in (deduper(client_id, layout), deduper(f"{client_id}-large", layout, bits_per_shard=16_000)):
+    for of in (orders(client_id, layout), orders(f"{client_id}-large", layout, bits_per_shard=16_000)):
         for store in stores.values():
             store.absent_one(of, 1, [1], NOW - DAY)  # they join
         stores["dc1"].add(craft(of, (5, (-1, 2, 15_000)), (6, [1])), NOW, NOW + 1_000)
@@ -185,7 +171,7 @@ def test_positions_counted(connected: Connected, client_id: str, layout: str) ->
 def test_other_layouts_are_refused(connected: Connected, client_id: str) -> None:
     store = AerospikeDataStore(connected(), client_id)
     with pytest.raises(StoreError, match="recorded with layout 'bitmap', this version knows map and bins") as caught:
-        store.absent_one(deduper(client_id, "bitmap"), 5, (1, 2), NOW)
+        store.absent_one(orders(client_id, "bitmap"), 5, (1, 2), NOW)
     assert caught.value.code is ErrorCode.DEDUPER_CONFIG_MISMATCH
 
 
@@ -197,7 +183,7 @@ def test_farms_too_long_for_the_bins(
     connected: Connected, client_id: str, farm: str, layout: str, bits: int, most: int
 ) -> None:
     """Row 5, R17: the server would say no later, or look into another bin. Said before anything is registered."""
-    store, of = AerospikeDataStore(connected(farm=farm), client_id), deduper(client_id, layout, bits_per_shard=bits)
+    store, of = AerospikeDataStore(connected(farm=farm), client_id), orders(client_id, layout, bits_per_shard=bits)
     told = f"farm is '{farm}', which has {len(farm)} bytes, allowed are {most} in the layout {layout}"
     with pytest.raises(StoreError, match=told) as caught:
         store.add_one(of, 5, (1, 2), NOW, NOW + DAY)

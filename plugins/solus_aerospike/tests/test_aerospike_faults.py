@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from aerospike import exception
+from aerospike_samples import BOTH, DAY, NOW, batch, deduper, with_farms_known
 
 from solus_aerospike.batches import RECORDS
 from solus_aerospike.data_store import AerospikeDataStore
 from solus_core.errors import ErrorCode, InvalidConfigError, StoreBatchError, StoreError
-from solus_core.model import DeDuper, DeDuperConfig
-from solus_core.stores import Probes
+from solus_core.model import DeDuperConfig
 from solus_core.testing import craft
 from solus_core.testing.lab import spread
 
 if TYPE_CHECKING:
     from aerospike_double import Double
 
-NOW = time.time_ns() // 1_000_000
-DAY = 86_400_000
 END = NOW + DAY
-BOTH = pytest.mark.parametrize("layout", ["map", "bins"])
 Opened = Callable[..., AerospikeDataStore]
-
-
-def deduper(layout: str = "map", **config: Any) -> DeDuper:
-    return DeDuper(name=uuid.uuid4().hex, client_id="faults", config=DeDuperConfig(**config), layout=layout)
-
-
-def with_farms_known(store: AerospikeDataStore, of: DeDuper) -> DeDuper:
-    """So that the calls that are counted, or go wrong, are those of the verb."""
-    store.absent_one(of, 999, (1, 2), NOW)
-    return of
 
 
 @BOTH
@@ -106,6 +91,9 @@ def test_single_writes_in_doubt(double: Double, opened: Opened, layout: str, sil
     assert rule.hits == 1
     assert not store.absent_one(of, 6, (1, 2), NOW)
 
+    # Nothing is answered from here on, so that a short timeout fails the same way.
+    store = opened(timeout=0.05)
+    with_farms_known(store, of)
     double.hooks.lose("operate", applied=applied, silent=silent, times=None)
     for call in (
         lambda: store.add_one(of, 7, (1, 2), NOW, END),
@@ -117,10 +105,6 @@ def test_single_writes_in_doubt(double: Double, opened: Opened, layout: str, sil
     with pytest.raises(StoreError) as caught:
         store.absent_one(of, 7, (1, 2), NOW)
     assert not caught.value.in_doubt
-
-
-def batch(of: DeDuper, n: int = 6) -> Probes:
-    return craft(of, *((shard, (1, 2, 3)) for shard in range(n)), (0, (3, 2, 1)))
 
 
 @BOTH
@@ -189,6 +173,9 @@ def test_batches_in_doubt(double: Double, opened: Opened, layout: str, silent: b
     assert caught.value.answers.tolist() == [not one and i < 6 for i, one in enumerate(unclear)]
     assert not store.absent(batch(of), NOW).any()
 
+    # Nothing is answered from here on, so that a short timeout fails the same way.
+    store = opened(timeout=0.05)
+    with_farms_known(store, of)
     double.hooks.lose("batch", applied=applied, silent=silent, times=None)
     more = craft(of, (11, (1, 2)), (12, (1, 2)))
     for call in (lambda: store.add(more, NOW, END), lambda: store.add_if_absent(more, NOW, END)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import pytest
+from aerospike_samples import java
 
 from solus_aerospike import AerospikeConfig, AerospikeContext, AerospikeMetaStore
 from solus_aerospike.farms import REFRESH, KnownFarms, join, read_members
@@ -70,13 +71,6 @@ def open_meta(aerospike_client: Any, aerospike_namespace: str, client_id: str) -
 def key(aerospike_namespace: str, client_id: str) -> tuple[str, str, str]:
     """Of the record of the de-duper ``offers``, as Java has it."""
     return aerospike_namespace, f"{client_id}_solus_DEDUPER", f"{client_id}|offers"
-
-
-def java(of: str, **changes: object) -> dict[str, object]:
-    """The bins that the Java library writes for one farm."""
-    fields: dict[str, object] = {"name": "offers", "hashFns": 9, "shards": 2_000_000, "bps": 3_000, "active": True}
-    fields |= {"level": "XDC", "updated": NOW, "farm": True} | changes
-    return {f"{of}##{field}": value for field, value in fields.items()}
 
 
 def never_expires(meta: dict[str, int]) -> bool:

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import pytest
+from aerospike_samples import BOTH, DAY, NOW, batch, deduper, with_farms_known
 
 from solus_aerospike.data_store import AerospikeDataStore
 from solus_core.errors import StoreBatchError, StoreError
-from solus_core.model import DeDuper, DeDuperConfig
-from solus_core.stores import Probes
+from solus_core.model import DeDuper
 from solus_core.testing import craft
 
 if TYPE_CHECKING:
     from aerospike_double import Double
 
-NOW = time.time_ns() // 1_000_000
-DAY = 86_400_000
 END = NOW + DAY
-BOTH = pytest.mark.parametrize("layout", ["map", "bins"])
 Opened = Callable[..., AerospikeDataStore]
-
-
-def deduper(layout: str = "map", **config: Any) -> DeDuper:
-    return DeDuper(name=uuid.uuid4().hex, client_id="faults", config=DeDuperConfig(**config), layout=layout)
-
-
-def with_farms_known(store: AerospikeDataStore, of: DeDuper) -> DeDuper:
-    """So that the calls that are counted, or go wrong, are those of the verb."""
-    store.absent_one(of, 999, (1, 2), NOW)
-    return of
-
-
-def batch(of: DeDuper, n: int = 6) -> Probes:
-    return craft(of, *((shard, (1, 2, 3)) for shard in range(n)), (0, (3, 2, 1)))
 
 
 def test_a_stopped_server(double: Double, opened: Opened) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 
 import numpy as np
 import pytest
+from aerospike_samples import BOTH, NOW
 
 from solus_aerospike import AerospikeConfig, connect
 from solus_aerospike.data_store import AerospikeDataStore
@@ -18,10 +18,7 @@ from solus_core.stores import Bools, DataStore, Probes, SingleProbeStore
 from solus_core.testing import craft
 from solus_core.testing.lab import singles, spread, winners_among_processes
 
-NOW = time.time_ns() // 1_000_000
-
 Verb = Callable[[DataStore, Probes], Bools]
-BOTH = pytest.mark.parametrize("layout", ["map", "bins"])
 pytestmark = pytest.mark.thorough
 
 
@@ -42,11 +39,8 @@ def check_then_add(store: DataStore, probes: Probes) -> Bools:
 
 @contextmanager
 def opened(config: AerospikeConfig) -> Iterator[DataStore]:
-    context = connect(config)
-    store = AerospikeDataStore(context, "races")
-    yield store
-    store.close()
-    context.close()
+    with closing(connect(config)) as context, closing(AerospikeDataStore(context, "races")) as store:
+        yield store
 
 
 def winners(config: AerospikeConfig, verb: Verb, probes: Probes, parts: int) -> dict[int, int]:

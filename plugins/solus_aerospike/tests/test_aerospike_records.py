@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
+from aerospike_samples import java
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,21 +28,6 @@ OFFERS = DeDuper(
     created_at=NOW,
     updated_at=NOW + 1,
 )
-
-
-def java(of: str, **changes: object) -> dict[str, object]:
-    """The bins that the Java library writes for one farm; None leaves one out."""
-    fields = {
-        "name": "offers",
-        "hashFns": 9,
-        "shards": 2_000_000,
-        "bps": 3_000,
-        "active": True,
-        "level": "XDC",
-        "updated": NOW,
-        "farm": True,
-    } | changes
-    return {f"{of}##{field}": value for field, value in fields.items() if value is not None}
 
 
 def ours(farm: str, deduper: DeDuper) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import aerospike
 import numpy as np
 import pytest
+from aerospike_samples import BOTH, DAY, NOW, orders
 
 from solus_aerospike import AerospikeContext
 from solus_aerospike.bins_layout import BinsLayout
@@ -25,16 +24,8 @@ from solus_core.testing import FakeClock, craft
 if TYPE_CHECKING:
     from aerospike_double import Double
 
-NOW = time.time_ns() // 1_000_000
-DAY = 86_400_000
 ROW = (5, (3, 1, 2))
-BOTH = pytest.mark.parametrize("layout", ["map", "bins"])
 Connected = Callable[..., AerospikeContext]
-
-
-@pytest.fixture
-def client_id() -> str:
-    return f"stored-{uuid.uuid4().hex[:8]}"
 
 
 class Reader:
@@ -61,13 +52,9 @@ def reader(aerospike_client: Any, aerospike_namespace: str, aerospike_set: str) 
     return Reader(aerospike_client, aerospike_namespace, aerospike_set)
 
 
-def deduper(client_id: str, layout: str, **config: Any) -> DeDuper:
-    return DeDuper(name="orders", client_id=client_id, config=DeDuperConfig(**config), layout=layout)
-
-
 def test_maps(connected: Connected, reader: Reader, client_id: str) -> None:
     """R4: one key-ordered map of the farm's name, position to expiry, however the positions came."""
-    store, of = AerospikeDataStore(connected(), client_id), deduper(client_id, "map")
+    store, of = AerospikeDataStore(connected(), client_id), orders(client_id, "map")
     store.add(craft(of, ROW), NOW, NOW + DAY)
     store.add_one(of, 5, [-7, 2], NOW, NOW + 2 * DAY)
     assert store.add_if_absent_one(of, 5, [3, 0], NOW, NOW + 60_000)
@@ -79,7 +66,7 @@ def test_maps(connected: Connected, reader: Reader, client_id: str) -> None:
 
 def test_maps_of_a_large_shard(connected: Connected, reader: Reader, client_id: str) -> None:
     """The positions of a large shard are in several maps, of which each is as short as a small shard's."""
-    of = deduper(client_id, "map", bits_per_shard=30_000)
+    of = orders(client_id, "map", bits_per_shard=30_000)
     store, count = AerospikeDataStore(connected(), client_id), segments(30_000)
     assert count == 59
     assert (segments(WHOLE), segments(WHOLE + 1)) == (1, 9)
@@ -104,7 +91,7 @@ def test_maps_of_a_large_shard(connected: Connected, reader: Reader, client_id: 
 
 def test_bins(connected: Connected, reader: Reader, client_id: str) -> None:
     """Names and values are what Java writes as V2, and nothing else is in the record."""
-    store, of = AerospikeDataStore(connected(farm="dc-001"), client_id), deduper(client_id, "bins")
+    store, of = AerospikeDataStore(connected(farm="dc-001"), client_id), orders(client_id, "bins")
     store.add(craft(of, (-5, (1, 2, -3))), NOW, NOW + DAY)
     store.add_one(of, -5, [2, 999], NOW, NOW + 2 * DAY)
     assert store.add_if_absent_one(of, -5, [1, 29_999], NOW, NOW + 60_000)
@@ -122,9 +109,9 @@ def test_keys_and_sets(connected: Connected, reader: Reader, client_id: str, lay
     """R19: XDC in the set, DC in ``<farm>_<set>``; the key is sent, so that a query can give it back."""
     store = AerospikeDataStore(connected(layout=layout), client_id)
     assert store.layout == layout
-    store.add(craft(deduper(client_id, layout), ROW), NOW, NOW + DAY)
-    store.add_one(deduper(client_id, layout, level=Level.DC), -6, (1, 2), NOW, NOW + DAY)
-    assert store.add_if_absent_one(deduper(client_id, layout, level=Level.DC), 7, (1, 2), NOW, NOW + DAY)
+    store.add(craft(orders(client_id, layout), ROW), NOW, NOW + DAY)
+    store.add_one(orders(client_id, layout, level=Level.DC), -6, (1, 2), NOW, NOW + DAY)
+    assert store.add_if_absent_one(orders(client_id, layout, level=Level.DC), 7, (1, 2), NOW, NOW + DAY)
     for of, keys in (
         (reader.set, {f"5|{client_id}|orders", f"farms|{client_id}|orders"}),
         (f"dc1_{reader.set}", {f"-6|{client_id}|orders", f"7|{client_id}|orders"}),
@@ -174,7 +161,7 @@ def test_what_java_left(
     connected: Connected, reader: Reader, client_id: str, position: int, bins: dict[str, int], absent: bool
 ) -> None:
     """R1: V2, V1 and V0 of several farms; names over 15 bytes can't exist, and are not asked for."""
-    of = deduper(client_id, "bins", bits_per_shard=16_000)
+    of = orders(client_id, "bins", bits_per_shard=16_000)
     for farm in ("dc2", "dc1"):
         AerospikeMetaStore(connected(farm=farm), client_id).create(of)
     stored = {name: NOW + left for name, left in bins.items()}
@@ -192,7 +179,7 @@ def test_what_java_left(
 @pytest.mark.parametrize("bins", [{V2: -1, V0: 9}, {V1: -1, V0: 9}])
 def test_what_java_left_to_one_farm(connected: Connected, reader: Reader, client_id: str, bins: dict[str, int]) -> None:
     """R1: V0 doesn't count beside something newer."""
-    of = deduper(client_id, "bins")
+    of = orders(client_id, "bins")
     reader.put(f"5|{client_id}|orders", {name.format(7): NOW + left for name, left in bins.items()})
     assert AerospikeDataStore(connected(), client_id).absent_one(of, 5, [7], NOW)
 
@@ -200,7 +187,7 @@ def test_what_java_left_to_one_farm(connected: Connected, reader: Reader, client
 @pytest.mark.parametrize("name", [V2, V1, V0])
 def test_no_expiry_of_java_is_cut(connected: Connected, reader: Reader, client_id: str, name: str) -> None:
     """R4: our bin hides the older ones; it is written with the longest of them."""
-    store, of = AerospikeDataStore(connected(), client_id), deduper(client_id, "bins")
+    store, of = AerospikeDataStore(connected(), client_id), orders(client_id, "bins")
     stored = {name.format(position): NOW + left for position, left in ((1, 5_000), (2, 50))}
     reader.put(f"5|{client_id}|orders", stored)
     store.add(craft(of, (5, (1, 2, 3))), NOW, NOW + 500)
@@ -216,7 +203,7 @@ def test_no_expiry_of_java_is_cut(connected: Connected, reader: Reader, client_i
 def test_every_write_refreshes_the_ttl(connected: Connected, reader: Reader, client_id: str, layout: str) -> None:
     """R10: the record lives ``expiry_seconds`` from its last write; a write that adds nothing leaves it alone."""
     store, key = AerospikeDataStore(connected(), client_id), f"5|{client_id}|orders"
-    of = deduper(client_id, layout, expiry_seconds=5_000)
+    of = orders(client_id, layout, expiry_seconds=5_000)
     writes: list[Callable[[], object]] = [
         lambda: store.add(craft(of, ROW), NOW, NOW + 50),
         lambda: store.add_one(of, *ROW, NOW, NOW + 50),
@@ -236,7 +223,7 @@ def test_every_write_refreshes_the_ttl(connected: Connected, reader: Reader, cli
 def test_records_go_when_storage_expiry_says(double: Double, connected: Connected, client_id: str, layout: str) -> None:
     """R2, R10: by the server's clock, and not before; a record that is late to go doesn't come back to life."""
     store = AerospikeDataStore(connected(double.hosts), client_id)
-    of, later = deduper(client_id, layout, expiry_seconds=100), NOW + 100_000
+    of, later = orders(client_id, layout, expiry_seconds=100), NOW + 100_000
     store.add(craft(of, ROW), NOW, later)
     double.clock.advance(99)
     assert not store.absent_one(of, *ROW, later)
@@ -248,7 +235,7 @@ def test_records_go_when_storage_expiry_says(double: Double, connected: Connecte
 @pytest.mark.parametrize("longer", [1_000_000, aerospike.TTL_NEVER_EXPIRE], ids=["longer", "never"])
 def test_a_longer_ttl_stays(connected: Connected, reader: Reader, client_id: str, longer: int) -> None:
     """R2: what a Java service with a longer expiry has written isn't dropped early for our writes beside it."""
-    store, of = AerospikeDataStore(connected(), client_id), deduper(client_id, "bins", expiry_seconds=5_000)
+    store, of = AerospikeDataStore(connected(), client_id), orders(client_id, "bins", expiry_seconds=5_000)
     key, row = f"5|{client_id}|orders", (5, (1, 2))
     reader.put(key, {"dc1#b9": NOW + DAY}, longer)
     store.add(craft(of, row), NOW, NOW + 10)
@@ -285,7 +272,7 @@ def test_what_is_no_map(
 
     It is never answered that the entity was present.
     """
-    of, key = deduper(client_id, "map", bits_per_shard=bits), f"5|{client_id}|orders"
+    of, key = orders(client_id, "map", bits_per_shard=bits), f"5|{client_id}|orders"
     stores = {farm: AerospikeDataStore(connected(farm=farm), client_id) for farm in farms}
     for farm in farms:
         AerospikeMetaStore(connected(farm=farm), client_id).create(of)
@@ -315,7 +302,7 @@ def test_what_is_no_map(
 @pytest.mark.parametrize("verb", range(4))
 def test_what_is_no_number(connected: Connected, reader: Reader, client_id: str, value: Any, verb: int) -> None:
     """R23: no expiry of ours, so nothing is live; the write puts ours in its place. What Java has left counts."""
-    of, key = deduper(client_id, "bins"), f"5|{client_id}|orders"
+    of, key = orders(client_id, "bins"), f"5|{client_id}|orders"
     store, bins = AerospikeDataStore(connected(), client_id), {f"dc1#b{position}": value for position in ROW[1]}
     reader.put(key, bins)
     assert store.absent_one(of, *ROW, NOW)
@@ -337,7 +324,7 @@ def test_expiry_of_over_ten_years(connected: Connected, reader: Reader, client_i
     with pytest.raises(InvalidConfigError, match="is 316,224,000, and Aerospike keeps a record for 315,360,000"):
         store.check_config(DeDuperConfig(expiry_seconds=longest))
     store.check_config(DeDuperConfig(expiry_seconds=315_360_000))
-    store.add_one(deduper(client_id, "map", expiry_seconds=longest), 5, (1, 2), NOW, NOW + DAY)
+    store.add_one(orders(client_id, "map", expiry_seconds=longest), 5, (1, 2), NOW, NOW + DAY)
     assert 315_359_990 <= reader.ttl(f"5|{client_id}|orders") <= 315_360_000
 
 

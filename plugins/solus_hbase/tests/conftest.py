@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Any
 
 import pytest
+import thriftpy2
+from thriftpy2.rpc import make_client
+from thriftpy2.thrift import TClient
 
+from solus_hbase import HBaseConfig, HBaseContext, connect
 from solus_hbase.dev_server import DevServerError, HBaseServer
 from solus_hbase.dev_server.tools import class_path, java
 
@@ -19,6 +27,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "hbase_tools" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.needs_hbase)
+
+
+CREATION: Any = thriftpy2.load_fp(
+    io.StringIO("""
+        struct TTableName { 2: required binary qualifier }
+        struct TColumnFamilyDescriptor {
+          1: required binary name, 2: optional map<binary, binary> attributes, 10: optional i32 maxVersions
+        }
+        struct TTableDescriptor {
+          1: required TTableName tableName,
+          2: optional list<TColumnFamilyDescriptor> columns,
+          3: optional map<binary, binary> attributes
+        }
+        service Creation { void createTable(1: required TTableDescriptor desc, 2: optional list<binary> splitKeys) }
+    """),
+    "creation_thrift",
+)
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +63,47 @@ def hbase_server(hbase_tools: None) -> Iterator[HBaseServer]:
     """The server of the whole run, with both gateways. Whoever kills a part of it starts that part again."""
     with HBaseServer() as server:
         yield server
+
+
+@pytest.fixture
+def open_context() -> Iterator[Callable[..., HBaseContext]]:
+    """Opens contexts on the gateways of these ports, with these settings; closes them at the end of the test."""
+    opened: list[HBaseContext] = []
+
+    def make(*ports: int, **settings: Any) -> HBaseContext:
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+        opened.append(connect(HBaseConfig(**{"hosts": hosts, **settings})))
+        return opened[-1]
+
+    yield make
+    for context in opened:
+        context.close()
+
+
+@pytest.fixture
+def create_table(hbase_server: HBaseServer) -> Callable[..., None]:
+    """Creates a table with what ``createTable`` of Thrift 2 takes: settings of each family, and of the table."""
+
+    def create(
+        name: str, families: Mapping[bytes, Mapping[bytes, bytes]], settings: Mapping[bytes, bytes], versions: int = 1
+    ) -> None:
+        columns = [CREATION.TColumnFamilyDescriptor(one, dict(of) or None, versions) for one, of in families.items()]
+        table = CREATION.TTableDescriptor(CREATION.TTableName(name.encode()), columns, dict(settings))
+        with closing(make_client(CREATION.Creation, hbase_server.host, hbase_server.port(2), timeout=60_000)) as admin:
+            admin.createTable(table, None)
+
+    return create
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Every message that any Thrift client sends, by name."""
+    sent: Counter[str] = Counter()
+    send = TClient._send
+
+    def counted(self: TClient, api: str, **arguments: Any) -> None:
+        sent[api] += 1
+        send(self, api, **arguments)
+
+    monkeypatch.setattr(TClient, "_send", counted)
+    return sent

@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -17,7 +18,7 @@ import pytest
 from solus_core.errors import ErrorCode, SolusError, StoreError
 from solus_core.model import Atomicity, DeDuper, DeDuperConfig
 from solus_core.testing import craft
-from solus_hbase import HBaseConfig, HBaseContext, HBaseDataStore, HBaseMetaStore, connect
+from solus_hbase import HBaseContext, HBaseDataStore, HBaseMetaStore
 from solus_hbase.dev_server import HBaseServer
 
 NOW = time.time_ns() // 1_000_000
@@ -91,17 +92,8 @@ def proxy(hbase_server: HBaseServer) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def opened() -> Iterator[Callable[..., HBaseContext]]:
-    contexts: list[HBaseContext] = []
-
-    def make(*ports: int, **settings: Any) -> HBaseContext:
-        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
-        contexts.append(connect(HBaseConfig(**{"hosts": hosts, "table": "faults", "splits": 4, **settings})))
-        return contexts[-1]
-
-    yield make
-    for context in contexts:
-        context.close()
+def opened(open_context: Callable[..., HBaseContext]) -> Callable[..., HBaseContext]:
+    return partial(open_context, table="faults", splits=4)
 
 
 def deduper(layout: str = "native", **config: Any) -> DeDuper:
@@ -345,7 +337,7 @@ def test_hbase_killed_and_restarted_under_load(hbase_server: HBaseServer, opened
 def test_storage_shrinks_and_keeps_what_lives(hbase_server: HBaseServer, opened: Callable[..., HBaseContext]) -> None:
     """Row 11, R2, R10: after a flush and a major compaction the expired are gone, and the long-lived are not."""
     store = HBaseDataStore(opened(hbase_server.port(2), table="compacted", splits=0), "faults")
-    long, short = deduper(), deduper(expiry_seconds=3)
+    long, short = deduper(), deduper(expiry_seconds=8)
     long_lived = craft(long, *((i, (1, 2, 3)) for i in range(300)))
     store.add(long_lived, NOW, NOW + 9 * DAY)
     now = time.time_ns() // 1_000_000

@@ -6,9 +6,9 @@ import struct
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from typing import Any, cast
+from typing import cast
 
 import happybase  # type: ignore[import-untyped]  # it has no types
 import numpy as np
@@ -17,7 +17,7 @@ import pytest
 from solus_core.model import DeDuper, DeDuperConfig
 from solus_core.stats import DeDuperStats
 from solus_core.testing import craft
-from solus_hbase import HBaseConfig, HBaseDataStore, connect
+from solus_hbase import HBaseContext, HBaseDataStore
 from solus_hbase.cells import Place
 from solus_hbase.dev_server import HBaseServer
 from solus_hbase.figures import SAMPLE_CELLS, SAMPLE_SHARDS, sampled
@@ -105,17 +105,8 @@ def test_answers_stay_small_where_rows_turn_out_full() -> None:
 
 
 @pytest.fixture
-def connected(hbase_server: HBaseServer) -> Iterator[Callable[[int], HBaseDataStore]]:
-    opened: list[Any] = []
-
-    def make(kind: int) -> HBaseDataStore:
-        hosts = f"{hbase_server.host}:{hbase_server.port(kind)}"
-        opened.append(connect(HBaseConfig(hosts=hosts, table="figures", splits=2)))
-        return HBaseDataStore(opened[-1], "figures")
-
-    yield make
-    for context in opened:
-        context.close()
+def connected(hbase_server: HBaseServer, open_context: Callable[..., HBaseContext]) -> Callable[[int], HBaseDataStore]:
+    return lambda kind: HBaseDataStore(open_context(hbase_server.port(kind), table="figures", splits=2), "figures")
 
 
 @pytest.mark.parametrize("kind", [2, 1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from solus_core.testing.lab import race_processes
 from solus_hbase import HBaseConfig
 from solus_hbase import workers as module
 from solus_hbase.kerberos import Tickets
 from solus_hbase.workers import Workers
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python 3.12, where threads run
 
 
 def test_while_a_batch_begins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,14 +31,14 @@ def test_while_a_batch_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = threading.Thread(target=workers.run, args=(work,))
     batch.start()
     assert began.wait(60)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)  # ends a child that waits for a lock
+
+    def in_child(_: object) -> None:
         forked.set()
         workers.run(work)
-        os._exit(0 if done == [0] + [1] * 10 else 1)
+        assert done == [0] + [1] * 10
+
+    race_processes([in_child], timeout=20)
     forked.set()
-    assert os.waitpid(child, 0)[1] == 0
     batch.join(60)
     assert done == [0] + [1] * 10
     workers.close()
@@ -67,12 +64,12 @@ def test_while_a_ticket_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     renewal = threading.Thread(target=tickets.current)
     renewal.start()
     assert began.wait(60)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)  # ends a child that waits for a lock
+
+    def in_child(_: object) -> None:
         forked.set()
-        os._exit(0 if tickets.current().lifetime == 3_600 else 1)
+        assert tickets.current().lifetime == 3_600
+
+    race_processes([in_child], timeout=20)
     forked.set()
-    assert os.waitpid(child, 0)[1] == 0
     renewal.join(60)
     assert tickets.current() is tickets.current()

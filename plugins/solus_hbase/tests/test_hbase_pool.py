@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 
 import pytest
 
 from solus_core.errors import ErrorCode, StoreError
+from solus_core.testing.lab import race_processes
 from solus_hbase.pool import ConnectionPool
 from solus_hbase.retry import Caller, Verdict
 
@@ -132,18 +132,17 @@ def test_closing(board: Switchboard) -> None:
         pool.take()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python 3.12, where threads run
 def test_a_forked_child_leaves_the_parents_connections_alone(board: Switchboard) -> None:
     """R24: and it has all places to itself, also those whose lock a thread of the parent held."""
     pool = board.pool()
     idle, used = pool.take(), pool.take()
     pool.give_back(idle)
-    child = os.fork()
-    if child == 0:
-        fine = idle.state == "abandoned" and used.state == "open"
-        fine = fine and {id(pool.take()), id(pool.take())}.isdisjoint({id(idle), id(used)})
-        os._exit(0 if fine else 1)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def in_child(_: object) -> None:
+        assert (idle.state, used.state) == ("abandoned", "open")
+        assert {id(pool.take()), id(pool.take())}.isdisjoint({id(idle), id(used)})
+
+    race_processes([in_child])
     assert (idle.state, used.state) == ("open", "open")
     assert pool.take() is idle
 

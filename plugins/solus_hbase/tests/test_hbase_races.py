@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 
 import numpy as np
@@ -35,11 +35,8 @@ def check_then_add(store: DataStore, probes: Probes) -> Bools:
 
 @contextmanager
 def opened(config: HBaseConfig) -> Iterator[DataStore]:
-    context = connect(config)
-    store = HBaseDataStore(context, "races")
-    yield store
-    store.close()
-    context.close()
+    with closing(connect(config)) as context, closing(HBaseDataStore(context, "races")) as store:
+        yield store
 
 
 def winners(config: HBaseConfig, verb: Verb, probes: Probes, parts: int) -> dict[int, int]:
@@ -54,10 +51,8 @@ def deduper(layout: str) -> DeDuper:
 def config(hbase_server: HBaseServer) -> HBaseConfig:
     hosts = f"{hbase_server.host}:{hbase_server.port(2)}"
     made = HBaseConfig(hosts=hosts, table="races", splits=2, timeout=60, pool_wait=60)
-    context = connect(made)
-    HBaseDataStore(context, "races").close()
-    context.close()
-    return made
+    with opened(made):  # so that the table is there
+        return made
 
 
 @pytest.mark.parametrize("layout", ["native", "java"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, final
 
@@ -14,7 +14,7 @@ from solus_core.errors import ErrorCode, StoreError
 from solus_core.model import DeDuper, DeDuperConfig
 from solus_core.testing import race
 from solus_core.testing.lab import not_one_winner, spread
-from solus_hbase import Gateway, HBaseConfig, HBaseContext, HBaseDataStore, connect
+from solus_hbase import Gateway, HBaseContext, HBaseDataStore
 from solus_hbase.dev_server import HBaseServer
 
 NOW = time.time_ns() // 1_000_000
@@ -26,10 +26,8 @@ def deduper(layout: str = "native") -> DeDuper:
 
 
 @pytest.fixture
-def context(hbase_server: HBaseServer) -> Iterator[HBaseContext]:
-    made = connect(HBaseConfig(hosts=f"127.0.0.1:{hbase_server.port(2)}", table="repeats", splits=2))
-    yield made
-    made.close()
+def context(hbase_server: HBaseServer, open_context: Callable[..., HBaseContext]) -> HBaseContext:
+    return open_context(hbase_server.port(2), table="repeats", splits=2)
 
 
 @final

@@ -12,13 +12,12 @@ from typing import Any
 import attrs
 import happybase  # type: ignore[import-untyped]  # it has no types
 import pytest
-from thriftpy2.thrift import TClient
 
 from solus_core import DeDuperConfig, SolusEngine
 from solus_core.errors import ConfigMismatchError, ErrorCode, StoreBatchError, StoreError
 from solus_core.model import DeDuper, Level
 from solus_core.testing import FakeClock, craft, race
-from solus_hbase import HBaseConfig, HBaseContext, HBaseDataStore, HBaseMetaStore, connect
+from solus_hbase import HBaseConfig, HBaseContext, HBaseDataStore, HBaseMetaStore
 from solus_hbase.batches import ROWS
 from solus_hbase.dev_server import HBaseServer
 from solus_hbase.layout import RowKeys, meta_row_key, token_qualifier
@@ -42,17 +41,10 @@ def client_id() -> str:
 
 
 @pytest.fixture
-def connected(hbase_server: HBaseServer) -> Iterator[Callable[..., HBaseContext]]:
-    opened: list[HBaseContext] = []
-
-    def make(kind: int = 2, **settings: Any) -> HBaseContext:
-        settings = {"table": "stored", "splits": 2, **settings}
-        opened.append(connect(HBaseConfig(hosts=f"{hbase_server.host}:{hbase_server.port(kind)}", **settings)))
-        return opened[-1]
-
-    yield make
-    for context in opened:
-        context.close()
+def connected(hbase_server: HBaseServer, open_context: Callable[..., HBaseContext]) -> Callable[..., HBaseContext]:
+    return lambda kind=2, **settings: open_context(
+        hbase_server.port(kind), **{"table": "stored", "splits": 2, **settings}
+    )
 
 
 def deduper(client_id: str, layout: str = "native", **config: Any) -> DeDuper:
@@ -247,20 +239,6 @@ def test_a_layout_of_the_future_is_refused(connected: Callable[..., HBaseContext
     store = HBaseDataStore(connected(), client_id)
     with pytest.raises(StoreError, match="layout 'v9'"):
         store.absent(craft(deduper(client_id, "v9"), ROW), NOW)
-
-
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Every message that any Thrift client sends, by name."""
-    sent: Counter[str] = Counter()
-    send = TClient._send
-
-    def counted(self: TClient, api: str, **arguments: Any) -> None:
-        sent[api] += 1
-        send(self, api, **arguments)
-
-    monkeypatch.setattr(TClient, "_send", counted)
-    return sent
 
 
 def test_calls_of_single_verbs(connected: Callable[..., HBaseContext], client_id: str, calls: Counter[str]) -> None:

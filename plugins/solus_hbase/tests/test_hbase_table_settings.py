@@ -5,60 +5,39 @@ Neither interface has a call that splits a region; but HBase does by itself what
 
 from __future__ import annotations
 
-import io
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from typing import Any
 
 import happybase  # type: ignore[import-untyped]  # it has no types
 import pytest
-import thriftpy2
-from thriftpy2.rpc import make_client
 
 from solus_core.errors import ErrorCode, SolusError, StoreError
 from solus_core.model import DeDuper, DeDuperConfig
 from solus_core.testing import craft
-from solus_hbase import HBaseConfig, HBaseDataStore, connect
+from solus_hbase import HBaseContext, HBaseDataStore
 from solus_hbase.dev_server import HBaseServer
 
 NOW = time.time_ns() // 1_000_000
 DAY = 86_400_000
 POSITIONS = (1, 20, 300, 400, 500, 600, 700)
-CREATION: Any = thriftpy2.load_fp(
-    io.StringIO("""
-        struct TTableName { 2: required binary qualifier }
-        struct TColumnFamilyDescriptor { 1: required binary name, 10: optional i32 maxVersions }
-        struct TTableDescriptor {
-          1: required TTableName tableName,
-          2: optional list<TColumnFamilyDescriptor> columns,
-          3: optional map<binary, binary> attributes
-        }
-        service Creation { void createTable(1: required TTableDescriptor desc, 2: optional list<binary> splitKeys) }
-    """),
-    "creation_thrift",
-)
 
 
 @pytest.fixture
-def store_on(hbase_server: HBaseServer) -> Iterator[Callable[[dict[bytes, bytes]], tuple[str, HBaseDataStore]]]:
+def store_on(
+    hbase_server: HBaseServer, open_context: Callable[..., HBaseContext], create_table: Callable[..., None]
+) -> Callable[[dict[bytes, bytes]], tuple[str, HBaseDataStore]]:
     """Creates a data table with these settings; answers its name and a store on it."""
-    contexts = []
 
     def make(settings: dict[bytes, bytes]) -> tuple[str, HBaseDataStore]:
-        name, family = f"t{uuid.uuid4().hex}", CREATION.TColumnFamilyDescriptor(b"S", 1)
-        with closing(make_client(CREATION.Creation, hbase_server.host, hbase_server.port(2), timeout=60_000)) as admin:
-            admin.createTable(CREATION.TTableDescriptor(CREATION.TTableName(name.encode()), [family], settings), None)
-        contexts.append(
-            connect(HBaseConfig(hosts=f"127.0.0.1:{hbase_server.port(2)}", table=name, splits=0, backoff=0.01))
-        )
-        return name, HBaseDataStore(contexts[-1], "settings")
+        name = f"t{uuid.uuid4().hex}"
+        create_table(name, {b"S": {}}, settings)
+        context = open_context(hbase_server.port(2), table=name, splits=0, backoff=0.01)
+        return name, HBaseDataStore(context, "settings")
 
-    yield make
-    for context in contexts:
-        context.close()
+    return make
 
 
 def deduper(layout: str) -> DeDuper:

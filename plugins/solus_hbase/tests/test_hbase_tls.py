@@ -12,7 +12,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from attrs import frozen
@@ -21,7 +20,7 @@ from thriftpy2.transport import TTransportException
 from solus_core.errors import ErrorCode, StoreError
 from solus_core.model import DeDuper, DeDuperConfig
 from solus_core.testing import craft
-from solus_hbase import HBaseConfig, HBaseDataStore, connect
+from solus_hbase import HBaseConfig, HBaseContext, HBaseDataStore, connect
 from solus_hbase.dev_server import HBaseServer
 from solus_hbase.gateway.http import HttpTransport
 from solus_hbase.gateway.thrift2 import IDL
@@ -75,16 +74,10 @@ def gateway(hbase_server: HBaseServer) -> Iterator[Callable[..., tuple[str, int]
 
 
 @pytest.fixture
-def store() -> Iterator[Callable[..., HBaseDataStore]]:
-    with contextlib.ExitStack() as opened:
-
-        def make(port: int, **settings: Any) -> HBaseDataStore:
-            settings = {"table": "tls", "splits": 2, "timeout": 10, **settings}
-            context = connect(HBaseConfig(hosts=f"127.0.0.1:{port}", **settings))
-            opened.callback(context.close)
-            return HBaseDataStore(context, "tls")
-
-        yield make
+def store(open_context: Callable[..., HBaseContext]) -> Callable[..., HBaseDataStore]:
+    return lambda port, **settings: HBaseDataStore(
+        open_context(port, **{"table": "tls", "splits": 2, "timeout": 10, **settings}), "tls"
+    )
 
 
 def see_that_it_works(store: HBaseDataStore) -> None:

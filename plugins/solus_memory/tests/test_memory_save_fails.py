@@ -18,6 +18,7 @@ import pytest
 from solus_core import SolusEngine
 from solus_core.errors import ErrorCode, StoreError
 from solus_core.model import DeDuper
+from solus_core.testing.lab import race_processes
 from solus_memory import MemoryConfig, MemoryDataStore, MemoryMetaStore, connect
 from solus_memory.state import CLOSED, MemoryState
 from solus_memory.state_file import StateFile
@@ -216,19 +217,13 @@ def test_a_child_that_drops_its_copy_keeps_the_lock_of_its_parent(written: Path,
     context = connect(MemoryConfig(path=str(written)))
     MemoryDataStore(context, "shop").add_one(deduper(), 1, [1], NOW, NOW + 1)
     context.state.why_not = CLOSED
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            warnings.simplefilter("error")
-            context.close()
-            del context
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    def drop(_: object) -> None:
+        nonlocal context
+        context.close()
+        del context
+
+    race_processes([drop])
     with pytest.raises(StoreError, match="open in this process"):
         connect(MemoryConfig(path=str(written)))
     assert context is not None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
-import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,40 +14,14 @@ import pytest
 from solus_core.errors import StoreError
 from solus_core.model import DeDuper
 from solus_core.stores import Probes
+from solus_core.testing import race
+from solus_core.testing.lab import race_processes
 from solus_memory import MemoryConfig, MemoryDataStore, MemoryMetaStore, connect
 
 NOW = 1_700_000_000_000
 Make = Callable[..., DeDuper]
 
 
-@pytest.fixture
-def _eager_switching() -> object:
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
-
-
-def race(count: int, work: Callable[[int], None]) -> None:
-    start, failures = threading.Barrier(count), []
-
-    def run(number: int) -> None:
-        start.wait()
-        try:
-            work(number)
-        except BaseException as error:
-            failures.append(error)
-            raise
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-
-
-@pytest.mark.usefixtures("_eager_switching")
 @pytest.mark.parametrize("batch", [False, True])
 def test_one_winner_among_threads_r5(deduper: Make, batch: bool) -> None:
     """Row 9: two deliveries passed the check and both acted."""
@@ -59,7 +32,7 @@ def test_one_winner_among_threads_r5(deduper: Make, batch: bool) -> None:
     wins = [0] * entities
     rows = list(zip(shards.tolist(), positions.tolist(), strict=True))
 
-    def work(number: int) -> None:
+    def work() -> None:
         if batch:
             for start in range(0, entities, 10):
                 part = slice(start, start + 10)
@@ -74,19 +47,16 @@ def test_one_winner_among_threads_r5(deduper: Make, batch: bool) -> None:
                     wins[i] += 1
 
     lock = threading.Lock()
-    race(8, work)
+    race(*[work] * 8)
     assert wins == [1] * entities
 
 
-@pytest.mark.usefixtures("_eager_switching")
 def test_one_record_wins_among_racing_registrations_r13(deduper: Make) -> None:
     meta = MemoryMetaStore(connect(MemoryConfig()), "shop")
-    won: list[DeDuper] = []
-    race(8, lambda _: won.append(meta.create(deduper())))
+    won = race(*[lambda: meta.create(deduper())] * 8)
     assert len({id(record) for record in won}) == 1
 
 
-@pytest.mark.usefixtures("_eager_switching")
 def test_growth_under_threads_loses_nothing(deduper: Make) -> None:
     store, of = MemoryDataStore(connect(MemoryConfig()), "shop"), deduper()
 
@@ -99,24 +69,8 @@ def test_growth_under_threads_loses_nothing(deduper: Make) -> None:
         for start in range(0, 3_000, 100):
             store.add(probes.rows(slice(start, start + 100)), NOW, NOW + 10)
 
-    race(6, work)
+    race(*(partial(work, number) for number in range(6)))
     assert not any(store.absent(rows(number), NOW).any() for number in range(6))
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """Exit status of a forked child that does the work: 0 if it raised nothing."""
-    with warnings.catch_warnings():
-        # Python 3.12 warns of exactly what is tested here: a fork while there are threads.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_a_forked_child_has_a_copy_of_its_own(deduper: Make) -> None:
@@ -124,13 +78,13 @@ def test_a_forked_child_has_a_copy_of_its_own(deduper: Make) -> None:
     store, of = MemoryDataStore(context, "shop"), deduper()
     store.add_one(of, 1, [1, 2], NOW, NOW + 10)
 
-    def work() -> None:
+    def work(_: object) -> None:
         assert not store.absent_one(of, 1, [1, 2], NOW)
         assert store.add_if_absent_one(of, 2, [1, 2], NOW, NOW + 10)
         same = MemoryDataStore(connect(MemoryConfig(name="test-fork")), "shop")
         assert not same.absent_one(of, 2, [1, 2], NOW)
 
-    assert in_child(work) == 0
+    race_processes([work])
     assert store.absent_one(of, 2, [1, 2], NOW)
 
 
@@ -152,11 +106,12 @@ def test_a_fork_while_threads_write_gives_whole_tables_and_free_locks(deduper: M
         thread.start()
     try:
 
-        def work() -> None:
+        def work(_: object) -> None:
             assert not store.absent(first, NOW).any()
             assert store.add_if_absent_one(of, 1, [1, 2], NOW, NOW + 10)
 
-        assert [in_child(work) for _ in range(10)] == [0] * 10
+        for _ in range(10):
+            race_processes([work])
     finally:
         stop.set()
         for thread in threads:
@@ -173,14 +128,14 @@ def test_a_table_that_could_not_be_waited_for_is_refused_in_the_child(
         store.add_one(of, 1, [1, 2], NOW, NOW + 10)
     table = context.state.tables["shop", None, "busy"]
 
-    def work() -> None:
+    def work(_: object) -> None:
         assert not store.absent_one(idle, 1, [1, 2], NOW)
         with pytest.raises(StoreError, match="may be torn"):
             store.add_if_absent_one(busy, 1, [1, 2], NOW, NOW + 10)
 
     assert table.lock.acquire(timeout=1)
     try:
-        assert in_child(work) == 0
+        race_processes([work])
     finally:
         table.lock.release()
     assert not store.absent_one(busy, 1, [1, 2], NOW)
@@ -192,7 +147,7 @@ def test_a_child_must_not_use_or_write_its_parents_file(deduper: Make, tmp_path:
     store, of = MemoryDataStore(context, "shop"), deduper()
     store.add_one(of, 1, [1, 2], NOW, NOW + 10)
 
-    def work() -> None:
+    def work(_: object) -> None:
         for verb in (
             lambda: store.add_if_absent_one(of, 1, [1, 2], NOW, NOW + 10),
             lambda: store.absent_one(of, 1, [1, 2], NOW),
@@ -206,7 +161,7 @@ def test_a_child_must_not_use_or_write_its_parents_file(deduper: Make, tmp_path:
             connect(MemoryConfig(path=str(path)))
         context.close()
 
-    assert in_child(work) == 0
+    race_processes([work])
     assert not path.exists()
     context.close()
     assert path.exists()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from solus_core import SolusEngine
 from solus_core.errors import ErrorCode, StoreError
-from solus_hbase import HBaseConfig, HBaseContext, connect
+from solus_hbase import HBaseContext
 
 if TYPE_CHECKING:
     from plugins.solus_hbase.tests.kerberos.conftest import KerberosHBase
@@ -19,9 +19,7 @@ REALM = "SOLUS.TEST"
 
 
 @pytest.fixture
-def opened(kerberos_hbase: KerberosHBase) -> Iterator[Callable[..., HBaseContext]]:
-    contexts: list[HBaseContext] = []
-
+def opened(kerberos_hbase: KerberosHBase, open_context: Callable[..., HBaseContext]) -> Callable[..., HBaseContext]:
     def make(kind: int = 2, **settings: Any) -> HBaseContext:
         given = {
             "hosts": f"localhost:{kerberos_hbase.server.port(kind)}",
@@ -32,12 +30,9 @@ def opened(kerberos_hbase: KerberosHBase) -> Iterator[Callable[..., HBaseContext
             "keytab": str(kerberos_hbase.keytab),
             **settings,
         }
-        contexts.append(connect(HBaseConfig(**given)))
-        return contexts[-1]
+        return open_context(**given)
 
-    yield make
-    for context in contexts:
-        context.close()
+    return make
 
 
 @pytest.mark.parametrize("kind", [2, 1])

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
 import happybase  # type: ignore[import-untyped]  # it has no types
 import pytest
-import thriftpy2
-from thriftpy2.rpc import make_client
 
-from solus_hbase import HBaseConfig, HBaseContext, connect
+from solus_hbase import HBaseContext
 from solus_hbase.dev_server import HBaseServer
 from solus_hbase.logical_delete import LogicalDelete
-
-CREATION: Any = thriftpy2.load_fp(
-    io.StringIO("""
-        struct TTableName { 2: required binary qualifier }
-        struct TColumnFamilyDescriptor {
-          1: required binary name, 2: optional map<binary, binary> attributes, 10: optional i32 maxVersions
-        }
-        struct TTableDescriptor {
-          1: required TTableName tableName,
-          2: optional list<TColumnFamilyDescriptor> columns,
-          3: optional map<binary, binary> attributes
-        }
-        service Creation { void createTable(1: required TTableDescriptor desc, 2: optional list<binary> splitKeys) }
-    """),
-    "logical_delete_creation_thrift",
-)
 
 FAMILIES = (b"d", b"e", b"it's")
 
@@ -68,9 +49,13 @@ def hbase_admin(hbase_server: HBaseServer) -> Iterator[Any]:
 
 
 @pytest.fixture
-def lab(hbase_server: HBaseServer, hbase_admin: Any) -> Iterator[Callable[..., Lab]]:
+def lab(
+    hbase_server: HBaseServer,
+    hbase_admin: Any,
+    create_table: Callable[..., None],
+    open_context: Callable[..., HBaseContext],
+) -> Callable[..., Lab]:
     """Makes labs: ``versions`` and ``family`` attributes of its families, ``attributes`` of the table."""
-    contexts: list[HBaseContext] = []
 
     def make(
         versions: int = 1,
@@ -79,15 +64,8 @@ def lab(hbase_server: HBaseServer, hbase_admin: Any) -> Iterator[Callable[..., L
         **settings: Any,
     ) -> Lab:
         name = f"ld{uuid.uuid4().hex[:10]}"
-        families = [CREATION.TColumnFamilyDescriptor(one, dict(family or {}) or None, versions) for one in FAMILIES]
-        creator = make_client(CREATION.Creation, hbase_server.host, hbase_server.port(2), timeout=60_000)
-        described = CREATION.TTableDescriptor(CREATION.TTableName(name.encode()), families, dict(attributes or {}))
-        creator.createTable(described, None)
-        creator.close()
-        host = f"{hbase_server.host}:{hbase_server.port(2)}"
-        contexts.append(connect(HBaseConfig(**{"hosts": host, "table": "unused", "timeout": 60, **settings})))
-        return Lab(hbase_admin, contexts[-1], name)
+        create_table(name, dict.fromkeys(FAMILIES, family or {}), attributes or {}, versions)
+        context = open_context(hbase_server.port(2), **{"table": "unused", "timeout": 60, **settings})
+        return Lab(hbase_admin, context, name)
 
-    yield make
-    for context in contexts:
-        context.close()
+    return make

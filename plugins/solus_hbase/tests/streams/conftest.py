@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast, final
 
 import pytest
@@ -15,6 +15,7 @@ from solus_hbase import HBaseConfig, HBaseContext
 from solus_hbase.gateway.stream_calls import StreamCalls
 from solus_hbase.gateway.thrift2 import IDL, Thrift2Gateway
 from solus_hbase.gateway.wire import Wire, WireConnection
+from solus_hbase.streams import IdempotentCounterSink
 
 COUNTER = struct.Struct(">q")
 
@@ -33,6 +34,30 @@ class Faults:
     plan: Callable[[int, str, bool], None] = lambda number, name, applied: None
     calls: list[str] = field(factory=list)
     lock: threading.Lock = field(factory=threading.Lock)
+
+    def fail(self, error: Callable[[], BaseException], *names: str, times: int = 10**9) -> None:
+        """The next so many calls, of any name unless some are given, fail before they are applied."""
+        left = [times]
+
+        def plan(number: int, name: str, applied: bool) -> None:
+            if not applied and left[0] > 0 and (not names or name in names):
+                left[0] -= 1
+                raise error()
+
+        self.plan = plan
+
+    def fail_at(self, number: int | None, error: Callable[[], BaseException], *, applied: bool = False) -> None:
+        """The call of that number fails, before it is applied or after."""
+
+        def plan(at: int, name: str, is_applied: bool) -> None:
+            if at == number and is_applied is applied:
+                raise error()
+
+        self.plan = plan
+
+    def end(self) -> None:
+        """Nothing goes wrong any more."""
+        self.plan = lambda number, name, applied: None
 
     def around(self, name: str, call: Callable[[], Any]) -> Any:
         with self.lock:
@@ -75,6 +100,21 @@ class Table:
 
     def count(self, row: bytes, family: bytes, qualifier: bytes) -> int:
         return int(COUNTER.unpack(self.rows[row][family, qualifier])[0])
+
+    def clicks(self) -> dict[str, int]:
+        """The clicks of each row, after a look that the days say the same."""
+        for row in self.rows:
+            assert self.value(row, b"data", b"clicks") == self.value(row, b"daily", b"20120816")
+        return {row.decode(): self.count(row, b"data", b"clicks") for row in self.rows}
+
+    def first_clicks(self, rows: int) -> list[int]:
+        """The clicks of the rows r0, r1 and so on."""
+        return [self.count(b"r%d" % number, b"data", b"clicks") for number in range(rows)]
+
+    @property
+    def rows_put(self) -> list[bytes]:
+        """The row of each put, in order."""
+        return [put.row for put in self.written]
 
     def do_tableExists(self, _: Any) -> bool:  # noqa: N802  # the name of a Thrift call
         return self.exists
@@ -184,24 +224,30 @@ def killed() -> type[BaseException]:
 
 
 @pytest.fixture
-def real_table(hbase_server: Any) -> Iterator[Callable[[str], tuple[HBaseContext, StreamCalls]]]:
+def run() -> Callable[..., int]:
+    """Makes one transaction with a click for each letter of ``rows``; answers how many counters it raised."""
+
+    def run(sink: IdempotentCounterSink, txid: int, rows: str, source: str | None = None) -> int:
+        transaction = sink.transaction(txid, source)
+        for row in rows:
+            transaction.add({"shorturl": row, "date": 20120816})
+        return transaction.commit()
+
+    return run
+
+
+@pytest.fixture
+def real_table(
+    hbase_server: Any, open_context: Callable[..., HBaseContext]
+) -> Callable[..., tuple[HBaseContext, StreamCalls]]:
     """Makes a table of the short links on the real HBase; answers a context and calls on the table."""
-    contexts: list[HBaseContext] = []
 
     def make(name: str, port: int = 0, **settings: Any) -> tuple[HBaseContext, StreamCalls]:
-        from solus_hbase import connect  # noqa: PLC0415  # only where there is a server
-
-        config = HBaseConfig(
-            hosts=f"127.0.0.1:{port or hbase_server.port(2)}", table="unused", **{"timeout": 30.0, **settings}
-        )
-        context = connect(config)
-        contexts.append(context)
+        context = open_context(port or hbase_server.port(2), **{"table": "unused", "timeout": 30.0, **settings})
         assert isinstance(context.gateway, Thrift2Gateway)
         calls = StreamCalls(context.gateway, name)
         if context.gateway.families(name) is None:
             calls.create_table({"data": (3, None), "daily": (1, 604_800)})
         return context, calls
 
-    yield make
-    for context in contexts:
-        context.close()
+    return make

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from solus_core.testing import FakeClock
+from solus_core.testing import FakeClock, race
 from solus_hbase import HBaseContext
 from solus_hbase.gateway.thrift2 import IDL
 from solus_hbase.streams import CounterSink, FlushError, Record, RecordError, TableMapping
@@ -47,7 +46,7 @@ def test_increments_of_a_flush_are_summed(context: HBaseContext, table: Any) -> 
     assert (acked, table.faults.calls) == ([], [])
     sink.flush()
     assert (acked, table.faults.calls) == (records, ["increment"] * 5)
-    assert [table.count(b"r%d" % number, b"data", b"clicks") for number in range(5)] == [20] * 5
+    assert table.first_clicks(5) == [20] * 5
     sink.close()
 
 
@@ -92,7 +91,7 @@ def test_rows_that_fail_are_reported_and_kept(context: HBaseContext, table: Any)
     assert acked == [one for one in records if one not in bad]
     table.refuses = set()
     sink.close()
-    assert [table.count(b"r%d" % number, b"data", b"clicks") for number in range(5)] == [4] * 5
+    assert table.first_clicks(5) == [4] * 5
     assert len(acked) == 20
 
 
@@ -102,12 +101,7 @@ def test_an_answer_that_was_lost_may_count_twice(
 ) -> None:
     """At least once: not repeated behind the caller's back, whatever ``attempts`` says, named as doubtful, and
     repeated by the next flush."""
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        if number == 0 and applied is applied_first:
-            raise lost()
-
-    table.faults.plan = plan
+    table.faults.fail_at(0, lost, applied=applied_first)
     sink = CounterSink(connect_to(attempts=3), mapping())
     sink.add(CLICK)
     with pytest.raises(FlushError) as caught:
@@ -121,11 +115,7 @@ def test_an_answer_that_was_lost_may_count_twice(
 
 def test_nobody_is_asked_again_where_nobody_answers(table: Any, connect_to: Any, lost: Callable[[], Exception]) -> None:
     """The rows that were not tried are kept, and are not in doubt."""
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        raise lost()
-
-    table.faults.plan = plan
+    table.faults.fail(lost)
     sink = CounterSink(connect_to(pool_size=1), mapping())
     for number in range(5):
         sink.add(click(number))
@@ -144,11 +134,7 @@ def test_threads_share_a_sink(context: HBaseContext, table: Any) -> None:
         for number in range(700):
             sink.add(click(number % 7))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    race(*[work] * 4)
     sink.close()
     assert [table.count(b"r%d" % number, b"daily", b"20120816") for number in range(7)] == [400] * 7
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from solus_core.errors import InvalidArgumentError
+from solus_core.testing import race
 from solus_hbase import HBaseContext
 from solus_hbase.streams import BufferFullError, FlushError, PutSink, Record, TableMapping, buffer
 
@@ -25,28 +27,27 @@ def record(number: int, **more: object) -> Record:
     return {"id": f"r{number}", "v": f"value {number}", **more}
 
 
-def written(table: Any) -> list[bytes]:
-    return [put.row for put in table.written]
-
-
-def failing(names: set[str], error: Lost, times: int = 10**9) -> Callable[[int, str, bool], None]:
-    """A plan by which the first so many of these calls fail before they are applied."""
-    left = [times]
+def hanging_flush(table: Any, sink: PutSink) -> tuple[threading.Thread, threading.Event]:
+    """A flush of three records, which fill the buffer, that is at its call until the event is set."""
+    begun, go_on = threading.Event(), threading.Event()
 
     def plan(number: int, name: str, applied: bool) -> None:
-        if name in names and not applied and left[0] > 0:
-            left[0] -= 1
-            raise error()
+        if number == 0 and not applied:
+            begun.set()
+            assert go_on.wait(30)
 
-    return plan
-
-
-PUTS = {"put", "putMultiple"}
+    table.faults.plan = plan
+    for number in range(3):
+        sink.add(record(number))
+    flusher = threading.Thread(target=sink.flush)
+    flusher.start()
+    assert begun.wait(30)
+    return flusher, go_on
 
 
 def test_a_full_buffer_blocks_and_then_says_so(context: HBaseContext, table: Any, lost: Lost) -> None:
     """R26: it does not grow; who adds is told, and the record was not taken."""
-    table.faults.plan = failing(PUTS, lost)
+    table.faults.fail(lost)
     sink = PutSink(context, mapping(write_buffer_size=300, flush_interval=3_600_000), patience=0.12)
     records = [record(number) for number in range(3)]
     for one in records:
@@ -57,10 +58,10 @@ def test_a_full_buffer_blocks_and_then_says_so(context: HBaseContext, table: Any
     assert isinstance(caught.value.__cause__, FlushError)
     assert len(table.faults.calls) >= 2
     assert len(sink) == 3
-    table.faults.plan = failing(PUTS, lost, 1)
+    table.faults.fail(lost, times=1)
     sink.add(record(3))  # blocks over one failure
     sink.close()
-    assert written(table) == [b"r0", b"r1", b"r2", b"r3"]
+    assert table.rows_put == [b"r0", b"r1", b"r2", b"r3"]
 
 
 def test_the_time_that_it_really_took(
@@ -92,27 +93,15 @@ def test_patience_is_checked(context: HBaseContext, patience: float) -> None:
 
 def test_another_thread_is_at_it(context: HBaseContext, table: Any) -> None:
     """While a flush hangs others wait, no longer than they have patience; what they added before is safe."""
-    begun, go_on = threading.Event(), threading.Event()
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        if number == 0 and not applied:
-            begun.set()
-            assert go_on.wait(30)
-
-    table.faults.plan = plan
     sink = PutSink(context, mapping(write_buffer_size=300, flush_interval=3_600_000), patience=0.05)
-    for number in range(3):
-        sink.add(record(number))
-    flusher = threading.Thread(target=sink.flush)
-    flusher.start()
-    assert begun.wait(30)
+    flusher, go_on = hanging_flush(table, sink)
     with pytest.raises(BufferFullError, match="another thread's flush has not ended"):
         sink.add(record(3))
     go_on.set()
     flusher.join(30)
     sink.add(record(3))
     sink.close()
-    assert written(table) == [b"r0", b"r1", b"r2", b"r3"]
+    assert table.rows_put == [b"r0", b"r1", b"r2", b"r3"]
 
 
 class Announced:
@@ -141,20 +130,8 @@ class Announced:
 
 def test_room_that_another_flush_makes(context: HBaseContext, table: Any) -> None:
     """Who waited for another thread's flush does not make one of its own for what little came since."""
-    begun, go_on = threading.Event(), threading.Event()
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        if number == 0 and not applied:
-            begun.set()
-            assert go_on.wait(30)
-
-    table.faults.plan = plan
     sink = PutSink(context, mapping(write_buffer_size=300, flush_interval=3_600_000))
-    for number in range(3):
-        sink.add(record(number))
-    flusher = threading.Thread(target=sink.flush)
-    flusher.start()
-    assert begun.wait(30)
+    flusher, go_on = hanging_flush(table, sink)
     turn = Announced(sink._buffer._turn)
     sink._buffer._turn = turn  # type: ignore[assignment]  # it does what a lock does
     adders = [threading.Thread(target=sink.add, args=(record(number),)) for number in (3, 4)]
@@ -186,7 +163,7 @@ def test_room_that_somebody_else_makes(context: HBaseContext, table: Any, lost: 
     taken = sink.take_back()
     adder.join(30)
     sink.close()
-    assert sorted(written(table) + [str(one["id"]).encode() for one in taken]) == [b"r0", b"r1"]
+    assert sorted(table.rows_put + [str(one["id"]).encode() for one in taken]) == [b"r0", b"r1"]
 
 
 def test_threads_share_a_sink(context: HBaseContext, table: Any, lost: Lost) -> None:
@@ -210,16 +187,12 @@ def test_threads_share_a_sink(context: HBaseContext, table: Any, lost: Lost) -> 
                 except FlushError as error:
                     errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(1_000 * i,)) for i in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    table.faults.plan = lambda number, name, applied: None
+    race(*(partial(work, 1_000 * i) for i in range(1, 5)))
+    table.faults.end()
     sink.close()
     expected = sorted(f"r{1_000 * i + j}" for i in range(1, 5) for j in range(200))
     assert sorted(str(one["id"]) for one in acked) == expected
-    assert sorted(row.decode() for row in written(table)) == expected
+    assert sorted(row.decode() for row in table.rows_put) == expected
 
 
 def test_a_forked_child_does_not_write_for_its_parent(
@@ -232,4 +205,4 @@ def test_a_forked_child_does_not_write_for_its_parent(
     assert len(sink) == 0
     sink.add(record(2))
     sink.close()
-    assert written(table) == [b"r2"]
+    assert table.rows_put == [b"r2"]

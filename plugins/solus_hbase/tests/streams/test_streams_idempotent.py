@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solus_core.errors import InvalidArgumentError, StoreError
+from solus_core.testing import race
 from solus_hbase import HBaseContext
 from solus_hbase.streams import (
     CounterError,
@@ -22,7 +22,7 @@ from solus_hbase.streams import (
 )
 from solus_hbase.streams.idempotent import txid_bytes
 
-Lost = Callable[[], Exception]
+Run = Callable[..., int]
 
 
 def mapping(**settings: Any) -> TableMapping:
@@ -32,21 +32,6 @@ def mapping(**settings: Any) -> TableMapping:
 
 def click(row: object, date: object = 20120816) -> Record:
     return {"shorturl": row, "date": date}
-
-
-def run(sink: IdempotentCounterSink, txid: int, rows: str, source: str | None = None) -> int:
-    """One transaction with a click for each letter; answers how many counters it raised."""
-    transaction = sink.transaction(txid, source)
-    for row in rows:
-        transaction.add(click(row))
-    return transaction.commit()
-
-
-def counts(table: Any) -> dict[str, int]:
-    """The clicks of each row, after a look that the days say the same."""
-    for row in table.rows:
-        assert table.value(row, b"data", b"clicks") == table.value(row, b"daily", b"20120816")
-    return {row.decode(): table.count(row, b"data", b"clicks") for row in table.rows}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +49,9 @@ def counts(table: Any) -> dict[str, int]:
         (-129, b"\xff\x7f"),
     ],
 )
-def test_ids_are_minimal_bytes_of_twos_complement(context: HBaseContext, table: Any, txid: int, stored: bytes) -> None:
+def test_ids_are_minimal_bytes_of_twos_complement(
+    context: HBaseContext, table: Any, txid: int, stored: bytes, run: Run
+) -> None:
     assert txid_bytes(txid) == stored
     with IdempotentCounterSink(context, mapping()) as sink:
         run(sink, txid, "a")
@@ -83,24 +70,24 @@ def test_no_byte_of_an_id_is_superfluous(txid: int) -> None:
     assert len(data) == 1 or int.from_bytes(data[1:], "big", signed=True) != txid
 
 
-def test_all_records_of_a_transaction_are_one_step(context: HBaseContext, table: Any) -> None:
+def test_all_records_of_a_transaction_are_one_step(context: HBaseContext, table: Any, run: Run) -> None:
     """R27: aggregated for each counter; counter and id in one call, on what was read."""
     with IdempotentCounterSink(context, mapping()) as sink:
         assert run(sink, 1, "aaab") == 4
         assert sorted(table.faults.calls) == ["checkAndMutate"] * 4 + ["getMultiple"]
-        assert counts(table) == {"a": 3, "b": 1}
+        assert table.clicks() == {"a": 3, "b": 1}
         assert len(table.written) == 4
         assert all(len(put.columnValues) == 2 for put in table.written)
 
 
-def test_a_replay_is_skipped(context: HBaseContext, table: Any) -> None:
+def test_a_replay_is_skipped(context: HBaseContext, table: Any, run: Run) -> None:
     with IdempotentCounterSink(context, mapping()) as sink:
         run(sink, 1, "aab")
         assert run(sink, 1, "aab") == 0
         with sink.transaction(2) as transaction:
             transaction.add(click("a"))
         assert transaction.commit() == 0
-    assert counts(table) == {"a": 3, "b": 1}
+    assert table.clicks() == {"a": 3, "b": 1}
 
 
 def test_nothing_counts_without_a_commit(context: HBaseContext, table: Any) -> None:
@@ -116,7 +103,7 @@ def test_nothing_counts_without_a_commit(context: HBaseContext, table: Any) -> N
     assert table.faults.calls == []
 
 
-def test_sources_are_told_apart(context: HBaseContext, table: Any) -> None:
+def test_sources_are_told_apart(context: HBaseContext, table: Any, run: Run) -> None:
     """A source's last id survives what the others write, in any order."""
     with IdempotentCounterSink(context, mapping()) as sink:
         for source in (None, "x", "y"):
@@ -129,11 +116,11 @@ def test_sources_are_told_apart(context: HBaseContext, table: Any) -> None:
             StaleTransactionError, match=r"transaction 1 of source 'x' is older than 2, .*'a' data:clicks"
         ):
             run(sink, 1, "a", "x")
-    assert counts(table) == {"a": 4}
+    assert table.clicks() == {"a": 4}
     assert table.value(b"a", b"data", b"clicks_txid:x") == b"\x02"
 
 
-def test_what_the_source_project_wrote_reads_right(context: HBaseContext, table: Any) -> None:
+def test_what_the_source_project_wrote_reads_right(context: HBaseContext, table: Any, run: Run) -> None:
     """A counter and an id as two puts of the Storm bolt left them: the nameless source goes on from there."""
     table.rows[b"a"] = {
         (b"data", b"clicks"): bytes(6) + b"\x05\x8c",
@@ -146,21 +133,21 @@ def test_what_the_source_project_wrote_reads_right(context: HBaseContext, table:
         with pytest.raises(StaleTransactionError):
             run(sink, 127, "a")
         assert run(sink, 129, "a") == 2
-    assert counts(table) == {"a": 1_421}
+    assert table.clicks() == {"a": 1_421}
 
 
-def test_an_old_transaction_changes_nothing(context: HBaseContext, table: Any) -> None:
+def test_an_old_transaction_changes_nothing(context: HBaseContext, table: Any, run: Run) -> None:
     """It is refused before the first write, also where only one of its counters has seen a newer one."""
     with IdempotentCounterSink(context, mapping()) as sink:
         run(sink, 5, "z")
-        before = counts(table)
+        before = table.clicks()
         with pytest.raises(StaleTransactionError) as caught:
             run(sink, 4, "abz")
     assert (caught.value.txid, caught.value.stored) == (4, 5)
-    assert counts(table) == before
+    assert table.clicks() == before
 
 
-def test_an_old_transaction_that_is_found_out_late(context: HBaseContext, table: Any) -> None:
+def test_an_old_transaction_that_is_found_out_late(context: HBaseContext, table: Any, run: Run) -> None:
     """The newer one came between its read and its write."""
     with IdempotentCounterSink(context, mapping(column_families={"data": ["clicks"]})) as sink:
         overtaken = sink.transaction(1)
@@ -176,7 +163,7 @@ def test_an_old_transaction_that_is_found_out_late(context: HBaseContext, table:
     assert table.count(b"a", b"data", b"clicks") == 1
 
 
-def test_plain_increments_in_between_are_not_lost(context: HBaseContext, table: Any) -> None:
+def test_plain_increments_in_between_are_not_lost(context: HBaseContext, table: Any, run: Run) -> None:
     """Somebody increments between our read and our write: we read again."""
 
     def plan(number: int, name: str, applied: bool) -> None:
@@ -189,7 +176,7 @@ def test_plain_increments_in_between_are_not_lost(context: HBaseContext, table: 
     assert table.count(b"a", b"data", b"clicks") == 9
 
 
-def test_a_counter_that_others_always_raise_first(context: HBaseContext, table: Any) -> None:
+def test_a_counter_that_others_always_raise_first(context: HBaseContext, table: Any, run: Run) -> None:
     def plan(number: int, name: str, applied: bool) -> None:
         if name == "checkAndMutate" and not applied:
             table.rows[b"a"] = {(b"data", b"clicks"): number.to_bytes(8, "big")}
@@ -210,12 +197,8 @@ def test_threads_share_a_transaction(context: HBaseContext, table: Any) -> None:
             for _ in range(500):
                 transaction.add(click("a"))
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-    assert counts(table) == {"a": 2_000}
+        race(*[work] * 4)
+    assert table.clicks() == {"a": 2_000}
 
 
 def test_what_is_added_after_the_commit_is_refused(context: HBaseContext) -> None:
@@ -227,7 +210,7 @@ def test_what_is_added_after_the_commit_is_refused(context: HBaseContext) -> Non
             transaction.add(click("a"))
 
 
-def test_bad_records_stop_or_are_passed_on(context: HBaseContext, table: Any) -> None:
+def test_bad_records_stop_or_are_passed_on(context: HBaseContext, table: Any, run: Run) -> None:
     told: list[RecordError] = []
     with IdempotentCounterSink(context, mapping(), on_bad=told.append) as sink:
         run(sink, 1, "a")
@@ -236,7 +219,7 @@ def test_bad_records_stop_or_are_passed_on(context: HBaseContext, table: Any) ->
             transaction.add(click("a", date=1.5))
             transaction.add(click("a"))
     assert [error.field for error in told] == ["shorturl", "date"]
-    assert counts(table) == {"a": 2}
+    assert table.clicks() == {"a": 2}
     with IdempotentCounterSink(context, mapping()) as sink, pytest.raises(RecordError, match="'shorturl' has 0 bytes"):
         sink.transaction(3).add(click(""))
 
@@ -268,7 +251,7 @@ def test_a_source_has_a_name(context: HBaseContext) -> None:
     ],
 )
 def test_cells_that_are_something_else(
-    context: HBaseContext, table: Any, cells: dict[bytes, bytes], complaint: str
+    context: HBaseContext, table: Any, cells: dict[bytes, bytes], complaint: str, run: Run
 ) -> None:
     """No outage: an error of its own, without the advice to try again, before anything is changed."""
     table.rows[b"a"] = {(b"data", qualifier): value for qualifier, value in cells.items()}

@@ -27,10 +27,6 @@ def record(number: int, **more: object) -> Record:
     return {"id": f"r{number}", "v": "clicks", **more}
 
 
-def counted(table: Any, rows: int) -> list[int]:
-    return [table.count(b"r%d" % number, b"data", b"clicks") for number in range(rows)]
-
-
 def refuse(_: Record) -> None:
     raise LookupError("gone")
 
@@ -39,12 +35,7 @@ def test_an_interrupt_does_not_count_twice_what_was_answered(
     table: Any, connect_to: Any, killed: type[BaseException]
 ) -> None:
     """The block closes the sink, which writes the rest; the row under way alone is in doubt, and named."""
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        if number == 4 and applied:
-            raise killed()
-
-    table.faults.plan = plan
+    table.faults.fail_at(4, killed, applied=True)
     acked: list[Record] = []
 
     def work() -> None:
@@ -59,7 +50,7 @@ def test_an_interrupt_does_not_count_twice_what_was_answered(
     assert isinstance(told, FlushError)
     assert told.records == tuple(record(number) for number in range(4, 10))
     assert told.doubtful == (record(4),)
-    assert counted(table, 10) == [1, 1, 1, 1, 2, 1, 1, 1, 1, 1]
+    assert table.first_clicks(10) == [1, 1, 1, 1, 2, 1, 1, 1, 1, 1]
     assert acked == [record(number) for number in range(10)]
 
 
@@ -108,7 +99,7 @@ def test_an_interrupt_waits_for_calls_under_way(table: Any, connect_to: Any, mon
         signal.signal(signal.SIGINT, before)
     assert len(sink) == 0
     sink.close()
-    assert (counted(table, 2), acked) == ([1, 1], [record(0), record(1)])
+    assert (table.first_clicks(2), acked) == ([1, 1], [record(0), record(1)])
 
 
 def test_no_other_failure_hides_an_interrupt(killed: type[BaseException]) -> None:
@@ -129,11 +120,7 @@ def test_no_other_failure_hides_an_interrupt(killed: type[BaseException]) -> Non
 def test_an_interrupt_keeps_what_is_not_written(
     context: HBaseContext, table: Any, killed: type[BaseException], batch: bool
 ) -> None:
-    def plan(number: int, name: str, applied: bool) -> None:
-        if number == 0:
-            raise killed()
-
-    table.faults.plan = plan
+    table.faults.fail_at(0, killed)
     acked: list[Record] = []
     sink = PutSink(context, mapping(batch=batch))
 
@@ -149,12 +136,7 @@ def test_an_interrupt_keeps_what_is_not_written(
 
 def test_an_error_that_nobody_expected(table: Any, connect_to: Any) -> None:
     """A bug somewhere below is a failed flush like others: what was answered is not sent again."""
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        if number == 4 and not applied:
-            raise ZeroDivisionError("a bug")
-
-    table.faults.plan = plan
+    table.faults.fail_at(4, lambda: ZeroDivisionError("a bug"))
     acked: list[Record] = []
     sink = CounterSink(connect_to(pool_size=1), mapping())
     for number in range(10):
@@ -166,7 +148,7 @@ def test_an_error_that_nobody_expected(table: Any, connect_to: Any) -> None:
     assert caught.value.doubtful == (record(4),)
     assert acked == [record(number) for number in range(4)]
     sink.close()
-    assert counted(table, 10) == [1] * 10
+    assert table.first_clicks(10) == [1] * 10
 
 
 def test_an_interrupted_acknowledgement(context: HBaseContext, table: Any, killed: type[BaseException]) -> None:
@@ -188,18 +170,13 @@ def test_single_mode_takes_the_record_although_an_acknowledgement_raises(
     context: HBaseContext, table: Any, lost: Lost
 ) -> None:
     """That of the record before, which had been kept: an error of an acknowledgement means "taken", always."""
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        if number == 0:
-            raise lost()
-
-    table.faults.plan = plan
+    table.faults.fail_at(0, lost)
     sink = PutSink(context, mapping(batch=False))
     with pytest.raises(FlushError):
         sink.add(record(1), refuse)
     with pytest.raises(LookupError):
         sink.add(record(2))
-    assert [put.row for put in table.written] == [b"r1", b"r2"]
+    assert table.rows_put == [b"r1", b"r2"]
     sink.close()
 
 

@@ -8,41 +8,25 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from solus_core.errors import StoreError
+from solus_core.testing import race
 from solus_hbase import HBaseContext
 from solus_hbase.gateway.stream_calls import COUNTER
 from solus_hbase.gateway.thrift2 import IDL
-from solus_hbase.streams import IdempotentCounterSink, Record, TableMapping
+from solus_hbase.streams import IdempotentCounterSink, TableMapping
 
 Lost = Callable[[], Exception]
+Run = Callable[..., int]
 
 
 def mapping(**settings: Any) -> TableMapping:
     columns = {"data": ["clicks"], "daily": ["date"]}
     return TableMapping(**{"table": "t", "row_key_field": "shorturl", "column_families": columns, **settings})
-
-
-def click(row: object, date: object = 20120816) -> Record:
-    return {"shorturl": row, "date": date}
-
-
-def run(sink: IdempotentCounterSink, txid: int, rows: str, source: str | None = None) -> int:
-    """One transaction with a click for each letter; answers how many counters it raised."""
-    transaction = sink.transaction(txid, source)
-    for row in rows:
-        transaction.add(click(row))
-    return transaction.commit()
-
-
-def counts(table: Any) -> dict[str, int]:
-    """The clicks of each row, after a look that the days say the same."""
-    for row in table.rows:
-        assert table.value(row, b"data", b"clicks") == table.value(row, b"daily", b"20120816")
-    return {row.decode(): table.count(row, b"data", b"clicks") for row in table.rows}
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
@@ -54,37 +38,34 @@ def test_an_answer_that_was_lost_at_every_call(
     for step in range(9):
         table.rows.clear()
         table.faults.calls.clear()
-
-        def plan(number: int, name: str, applied: bool, step: int = step) -> None:
-            if number == step and applied is after:
-                raise lost()
-
-        table.faults.plan = plan
+        table.faults.fail_at(step, lost, applied=after)
         with IdempotentCounterSink(connect_to(attempts=attempts, pool_size=1), mapping()) as sink:
             transaction = sink.transaction(1)
             for row in "aab":
-                transaction.add(click(row))
+                transaction.add({"shorturl": row, "date": 20120816})
             if attempts > 1 or step >= 5:
                 transaction.commit()
             else:
                 with pytest.raises(StoreError):
                     transaction.commit()
                 transaction.commit()
-        assert counts(table) == {"a": 2, "b": 1}
+        assert table.clicks() == {"a": 2, "b": 1}
 
 
-def test_a_step_that_was_applied_and_denied(context: HBaseContext, table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_was_applied_and_denied(
+    context: HBaseContext, table: Any, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     """The client in HBase's Thrift server repeats a check that it got no answer to, and answers False to who won."""
     apply = table.do_checkAndMutate
     monkeypatch.setattr(table, "do_checkAndMutate", lambda *args: (apply(*args), False)[1])
     with IdempotentCounterSink(context, mapping()) as sink:
         assert run(sink, 1, "aab") == 4
         assert run(sink, 2, "a") == 2
-    assert counts(table) == {"a": 3, "b": 1}
+    assert table.clicks() == {"a": 3, "b": 1}
     assert table.faults.calls.count("checkAndMutate") == 6
 
 
-def test_a_counter_that_was_lowered_meanwhile(table: Any, connect_to: Any, lost: Lost) -> None:
+def test_a_counter_that_was_lowered_meanwhile(table: Any, connect_to: Any, lost: Lost, run: Run) -> None:
     """R27: applied, answer lost, and lowered to what was read: the same check again would count it twice."""
 
     def plan(number: int, name: str, applied: bool) -> None:
@@ -101,14 +82,9 @@ def test_a_counter_that_was_lowered_meanwhile(table: Any, connect_to: Any, lost:
     assert table.faults.calls == ["get", "checkAndMutate", "get"]
 
 
-def test_a_step_is_tried_so_many_times(table: Any, connect_to: Any, lost: Lost) -> None:
+def test_a_step_is_tried_so_many_times(table: Any, connect_to: Any, lost: Lost, run: Run) -> None:
     """After each failure the id is read; what was in doubt once stays in doubt."""
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        if name == "checkAndMutate" and not applied:
-            raise lost()
-
-    table.faults.plan = plan
+    table.faults.fail(lost, "checkAndMutate")
     with IdempotentCounterSink(connect_to(attempts=3), mapping(column_families={"data": ["clicks"]})) as sink:
         with pytest.raises(StoreError, match="commit it again") as caught:
             run(sink, 1, "a")
@@ -118,7 +94,7 @@ def test_a_step_is_tried_so_many_times(table: Any, connect_to: Any, lost: Lost) 
 
 @pytest.mark.parametrize("denied", [False, True])
 def test_a_step_that_can_not_be_looked_into_is_in_doubt(
-    table: Any, connect_to: Any, lost: Lost, denied: bool, monkeypatch: pytest.MonkeyPatch
+    table: Any, connect_to: Any, lost: Lost, denied: bool, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     """R23: its answer was lost, or was a no that may have come from an earlier try."""
 
@@ -136,12 +112,8 @@ def test_a_step_that_can_not_be_looked_into_is_in_doubt(
         assert caught.value.__cause__ is not None
 
 
-def test_a_refused_step_is_not_tried_again(table: Any, connect_to: Any) -> None:
-    def plan(number: int, name: str, applied: bool) -> None:
-        if name == "checkAndMutate":
-            raise IDL.TIOError(b"DoNotRetryIOException: refused", False)
-
-    table.faults.plan = plan
+def test_a_refused_step_is_not_tried_again(table: Any, connect_to: Any, run: Run) -> None:
+    table.faults.fail(lambda: IDL.TIOError(b"DoNotRetryIOException: refused", False), "checkAndMutate")
     with IdempotentCounterSink(connect_to(attempts=3), mapping(column_families={"data": ["clicks"]})) as sink:
         with pytest.raises(StoreError, match="refused") as caught:
             run(sink, 1, "a")
@@ -149,18 +121,14 @@ def test_a_refused_step_is_not_tried_again(table: Any, connect_to: Any) -> None:
     assert table.faults.calls == ["get", "checkAndMutate"]
 
 
-def test_without_the_log(context: HBaseContext, table: Any) -> None:
+def test_without_the_log(context: HBaseContext, table: Any, run: Run) -> None:
     with IdempotentCounterSink(context, mapping(write_to_wal=False)) as sink:
         run(sink, 1, "a")
     assert [put.durability for put in table.written] == [IDL.TDurability.SKIP_WAL] * 2
 
 
-def test_the_error_of_a_half_done_transaction(table: Any, connect_to: Any, lost: Lost) -> None:
-    def plan(number: int, name: str, applied: bool) -> None:
-        if number == 3 and applied:
-            raise lost()
-
-    table.faults.plan = plan
+def test_the_error_of_a_half_done_transaction(table: Any, connect_to: Any, lost: Lost, run: Run) -> None:
+    table.faults.fail_at(3, lost, applied=True)
     with IdempotentCounterSink(connect_to(pool_size=1), mapping()) as sink:
         with pytest.raises(StoreError, match="transaction 7 is in 2 of 4 counters: commit it again") as caught:
             run(sink, 7, "ab")
@@ -169,7 +137,7 @@ def test_the_error_of_a_half_done_transaction(table: Any, connect_to: Any, lost:
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_killed_at_every_step(table: Any, connect_to: Any, killed: type[BaseException], after: bool) -> None:
+def test_killed_at_every_step(table: Any, connect_to: Any, killed: type[BaseException], after: bool, run: Run) -> None:
     """R27: dies before or after each call, once or in each of its replays too; the counts end true."""
     stopped = 0
     for first in range(8):
@@ -180,12 +148,7 @@ def test_killed_at_every_step(table: Any, connect_to: Any, killed: type[BaseExce
                 truth.update(rows)
                 for step in (first, second, None):
                     table.faults.calls.clear()
-
-                    def plan(number: int, name: str, applied: bool, step: int | None = step) -> None:
-                        if number == step and applied is after:
-                            raise killed()
-
-                    table.faults.plan = plan
+                    table.faults.fail_at(step, killed, applied=after)
                     with IdempotentCounterSink(connect_to(pool_size=1), mapping()) as sink:
                         try:
                             run(sink, txid, rows, source)
@@ -193,37 +156,27 @@ def test_killed_at_every_step(table: Any, connect_to: Any, killed: type[BaseExce
                             stopped += 1
                         else:
                             break
-            assert counts(table) == truth
+            assert table.clicks() == truth
     assert stopped > 100
 
 
-def test_racing_replays(context: HBaseContext, table: Any) -> None:
+def test_racing_replays(context: HBaseContext, table: Any, run: Run) -> None:
     """An old process that is still at it and its successor commit the same transactions: each counts once."""
     barrier = threading.Barrier(4)
-    failures: list[BaseException] = []
 
-    def work(source: str, seed: int) -> None:
-        try:
-            with IdempotentCounterSink(context, mapping()) as sink:
-                for txid in range(1, 15):
-                    barrier.wait(30)
-                    rows = random.Random(f"{source}{txid}").choices("abcd", k=20)
-                    run(sink, txid, "".join(rows), source)
-        except BaseException as error:
-            failures.append(error)
-            barrier.abort()
+    def work(source: str) -> None:
+        with IdempotentCounterSink(context, mapping()) as sink:
+            for txid in range(1, 15):
+                barrier.wait(30)
+                rows = random.Random(f"{source}{txid}").choices("abcd", k=20)
+                run(sink, txid, "".join(rows), source)
 
-    threads = [threading.Thread(target=work, args=(source, seed)) for source in "xy" for seed in (1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not failures, failures
+    race(*(partial(work, source) for source in "xxyy"))
     truth: Counter[str] = Counter()
     for source in "xy":
         for txid in range(1, 15):
             truth.update(random.Random(f"{source}{txid}").choices("abcd", k=20))
-    assert counts(table) == truth
+    assert table.clicks() == truth
 
 
 PROGRAM = """
@@ -284,34 +237,23 @@ def test_processes_that_die_on_hbase(hbase_server: Any, real_table: Any) -> None
             assert [list(cells.values()) for cells in found] == [[bytes(7) + b"\x02"], [bytes(7) + b"\x01"]]
 
 
-def test_races_on_hbase(real_table: Any) -> None:
+def test_races_on_hbase(real_table: Any, run: Run) -> None:
     """Two sources, each run twice at once, and plain increments: nothing is lost, nothing counts twice."""
     context, calls = real_table("streams_races")
     sink = IdempotentCounterSink(context, mapping(table="streams_races"))
-    failures: list[BaseException] = []
     barrier = threading.Barrier(4)
 
     def source(name: str) -> None:
-        try:
-            for txid in range(1, 11):
-                barrier.wait(60)
-                run(sink, txid, "aab", name)
-        except BaseException as error:
-            failures.append(error)
-            barrier.abort()
+        for txid in range(1, 11):
+            barrier.wait(60)
+            run(sink, txid, "aab", name)
 
     def plain() -> None:
         for _ in range(50):
             calls.increment(b"a", {(b"data", b"clicks"): 1})
 
-    threads = [threading.Thread(target=source, args=(name,)) for name in ("x", "x", "y", "y")]
-    threads.append(threading.Thread(target=plain))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
+    race(*(partial(source, name) for name in "xxyy"), plain)
     sink.close()
-    assert not failures, failures
     column, day = (b"data", b"clicks"), (b"daily", b"20120816")
     assert calls.get([(b"a", [column, day]), (b"b", [column, day])]) == [
         {column: (90).to_bytes(8, "big"), day: (40).to_bytes(8, "big")},

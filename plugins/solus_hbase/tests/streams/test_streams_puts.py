@@ -25,23 +25,8 @@ def record(number: int, **more: object) -> Record:
     return {"id": f"r{number}", "v": f"value {number}", **more}
 
 
-def written(table: Any) -> list[bytes]:
-    return [put.row for put in table.written]
-
-
-def failing(names: set[str], error: Lost, times: int = 10**9) -> Callable[[int, str, bool], None]:
-    """A plan by which the first so many of these calls fail before they are applied."""
-    left = [times]
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        if name in names and not applied and left[0] > 0:
-            left[0] -= 1
-            raise error()
-
-    return plan
-
-
-PUTS = {"put", "putMultiple"}
+def refuse(_: Record) -> None:
+    raise LookupError("gone")
 
 
 def test_single_mode_is_one_call_a_record(context: HBaseContext, table: Any) -> None:
@@ -77,7 +62,7 @@ def test_flushed_on_close(context: HBaseContext, table: Any) -> None:
     with pytest.raises(StoreError, match="closed"):
         sink.add(record(2))
     sink.close()
-    assert written(table) == [b"r1"]
+    assert table.rows_put == [b"r1"]
 
 
 @pytest.mark.parametrize("size", [400, 1_000, 10_000])
@@ -128,7 +113,7 @@ def test_a_record_larger_than_the_buffer_goes_alone(context: HBaseContext, table
         for number in range(3):
             sink.add(record(number, v="x" * 1_000))
             assert len(sink) == 1
-    assert written(table) == [b"r0", b"r1", b"r2"]
+    assert table.rows_put == [b"r0", b"r1", b"r2"]
 
 
 def test_flushed_by_age(context: HBaseContext, table: Any) -> None:
@@ -159,7 +144,7 @@ def test_a_failed_flush_reports_and_keeps(context: HBaseContext, table: Any, los
     records = [record(number) for number in range(5)]
     for one in records:
         sink.add(one, acked.append)
-    table.faults.plan = failing(PUTS, lost, 1)
+    table.faults.fail(lost, times=1)
     with pytest.raises(FlushError, match=r"of 5 records 5 are not written, and kept: {'id': 'r0'") as caught:
         sink.flush()
     assert (list(caught.value.records), acked, len(sink)) == (records, [], 5)
@@ -169,17 +154,12 @@ def test_a_failed_flush_reports_and_keeps(context: HBaseContext, table: Any, los
     sink.add(record(5), acked.append)
     sink.close()
     assert acked == [*records, record(5)]
-    assert written(table) == [b"r0", b"r1", b"r2", b"r3", b"r4", b"r5"]
+    assert table.rows_put == [b"r0", b"r1", b"r2", b"r3", b"r4", b"r5"]
 
 
 def test_an_answer_that_was_lost(context: HBaseContext, table: Any, lost: Lost) -> None:
     """Puts may be repeated: what may have been written is in doubt, kept and written again."""
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        if applied and number == 0:
-            raise lost()
-
-    table.faults.plan = plan
+    table.faults.fail_at(0, lost, applied=True)
     sink = PutSink(context, mapping())
     sink.add(record(1))
     with pytest.raises(FlushError) as caught:
@@ -187,11 +167,11 @@ def test_an_answer_that_was_lost(context: HBaseContext, table: Any, lost: Lost) 
     assert caught.value.in_doubt
     assert caught.value.doubtful == (record(1),)
     sink.close()
-    assert written(table) == [b"r1", b"r1"]
+    assert table.rows_put == [b"r1", b"r1"]
 
 
 def test_a_call_is_repeated_before_a_flush_fails(table: Any, connect_to: Any, lost: Lost) -> None:
-    table.faults.plan = failing(PUTS, lost, 2)
+    table.faults.fail(lost, times=2)
     with PutSink(connect_to(attempts=3), mapping()) as sink:
         sink.add(record(1))
     assert table.faults.calls == ["put"] * 3
@@ -253,11 +233,11 @@ def test_a_clock_that_is_put_back(context: HBaseContext, table: Any) -> None:
     sink.add(record(1))
     clock.advance(-3_600_000)
     assert sink.tick() is None
-    assert written(table) == [b"r1"]
+    assert table.rows_put == [b"r1"]
     sink.add(record(2))
     clock.advance(-3_600_000)
     sink.add(record(3))
-    assert written(table) == [b"r1", b"r2", b"r3"]
+    assert table.rows_put == [b"r1", b"r2", b"r3"]
     sink.close()
 
 
@@ -267,7 +247,7 @@ def test_an_old_buffer_that_can_not_be_flushed(context: HBaseContext, table: Any
     sink = PutSink(context, mapping(flush_interval=500), clock=clock)
     sink.add(record(1))
     clock.advance(500)
-    table.faults.plan = failing(PUTS, lost, 2)
+    table.faults.fail(lost, times=2)
     with pytest.raises(FlushError) as caught:
         sink.add(record(2))
     assert caught.value.records == (record(1), record(2))
@@ -277,13 +257,13 @@ def test_an_old_buffer_that_can_not_be_flushed(context: HBaseContext, table: Any
         sink.tick()
     clock.advance(500)
     assert sink.tick() is None
-    assert written(table) == [b"r1", b"r2", b"r3"]
+    assert table.rows_put == [b"r1", b"r2", b"r3"]
 
 
 def test_single_mode_keeps_what_failed_and_writes_it_first(context: HBaseContext, table: Any, lost: Lost) -> None:
     acked: list[Record] = []
     sink = PutSink(context, mapping(batch=False), patience=0)
-    table.faults.plan = failing(PUTS, lost, 2)
+    table.faults.fail(lost, times=2)
     with pytest.raises(FlushError, match="of 1 records 1 are not written") as caught:
         sink.add(record(1), acked.append)
     assert caught.value.records == (record(1),)
@@ -297,21 +277,17 @@ def test_single_mode_keeps_what_failed_and_writes_it_first(context: HBaseContext
 def test_close_that_fails_can_be_repeated(context: HBaseContext, table: Any, lost: Lost) -> None:
     sink = PutSink(context, mapping())
     sink.add(record(1))
-    table.faults.plan = failing(PUTS, lost, 1)
+    table.faults.fail(lost, times=1)
     with pytest.raises(FlushError):
         sink.close()
     sink.add(record(2))
     sink.close()
-    assert written(table) == [b"r1", b"r2"]
+    assert table.rows_put == [b"r1", b"r2"]
 
 
 def test_an_acknowledgement_that_raises(context: HBaseContext, table: Any) -> None:
     """The others are called all the same; nothing is written twice."""
     acked: list[Record] = []
-
-    def refuse(_: Record) -> None:
-        raise LookupError("gone")
-
     sink = PutSink(context, mapping())
     sink.add(record(1), refuse)
     sink.add(record(2), acked.append)
@@ -319,21 +295,17 @@ def test_an_acknowledgement_that_raises(context: HBaseContext, table: Any) -> No
         sink.flush()
     assert acked == [record(2)]
     sink.close()
-    assert written(table) == [b"r1", b"r2"]
+    assert table.rows_put == [b"r1", b"r2"]
 
 
 def test_an_acknowledgement_that_raises_while_room_is_made(context: HBaseContext, table: Any) -> None:
     """The record that needed the room is taken all the same."""
-
-    def refuse(_: Record) -> None:
-        raise LookupError("gone")
-
     sink = PutSink(context, mapping(write_buffer_size=100, flush_interval=3_600_000))
     sink.add(record(1), refuse)
     with pytest.raises(LookupError):
         sink.add(record(2))
     sink.close()
-    assert written(table) == [b"r1", b"r2"]
+    assert table.rows_put == [b"r1", b"r2"]
 
 
 def test_an_acknowledgement_may_use_the_sink(context: HBaseContext, table: Any) -> None:
@@ -345,7 +317,7 @@ def test_an_acknowledgement_may_use_the_sink(context: HBaseContext, table: Any) 
 
     sink.add(record(1), acknowledge)
     sink.flush()
-    assert written(table) == [b"r1", b"r2"]
+    assert table.rows_put == [b"r1", b"r2"]
     sink.close()
 
 
@@ -363,7 +335,7 @@ def test_bad_records_stop_or_are_passed_on(context: HBaseContext, table: Any) ->
         sink.add(batch[0])
         with pytest.raises(RecordError, match="'v' is missing"):
             sink.add(batch[1])
-    assert written(table) == [b"r0", b"r2", b"r4", b"r0"]
+    assert table.rows_put == [b"r0", b"r2", b"r4", b"r0"]
 
 
 def test_what_is_no_record(context: HBaseContext) -> None:

@@ -62,15 +62,10 @@ def test_without_a_place_for_them_they_are_named(context: HBaseContext, table: A
 def test_refused_rows_in_an_outage(table: Any, connect_to: Any, lost: Lost, sink: Any, bad: bool) -> None:
     """The error is that of the outage, about the records that wait for its end."""
     table.refuses = {b"r0"}
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        # Of puts: all, the first half, a quarter, r0, r1.
-        if number == (4 if sink is PutSink else 1):
-            raise lost()
-
     told: list[RecordError] = []
     writer = sink(connect_to(pool_size=1), mapping(), on_bad=told.append if bad else None)
-    table.faults.plan = plan
+    # Of puts: all, the first half, a quarter, r0, r1.
+    table.faults.fail_at(4 if sink is PutSink else 1, lost)
     for number in range(8):
         writer.add(record(number))
     with pytest.raises(FlushError, match="the connection was lost") as caught:
@@ -101,20 +96,16 @@ def test_what_is_wrong_with_the_table_is_no_fault_of_a_record(
     context: HBaseContext, table: Any, sink: Any, what: str
 ) -> None:
     """Nothing is thrown out; what was sent waits, and goes when the table is mended."""
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        raise IDL.TIOError(b"org.apache.hadoop.hbase.%bException: no" % what.encode(), False)
-
     told: list[RecordError] = []
     acked: list[Record] = []
     writer = sink(context, mapping(), on_bad=told.append)
     for number in range(4):
         writer.add(record(number), acked.append)
-    table.faults.plan = plan
+    table.faults.fail(lambda: IDL.TIOError(b"org.apache.hadoop.hbase.%bException: no" % what.encode(), False))
     with pytest.raises(FlushError, match=what) as caught:
         writer.flush()
     assert (caught.value.refused, len(writer), told) == ((), 4, [])
-    table.faults.plan = lambda number, name, applied: None
+    table.faults.end()
     writer.close()
     assert acked == [record(number) for number in range(4)]
 

@@ -28,25 +28,18 @@ def test_a_lost_answer_is_no_failure(
     context: HBaseContext, table: Any, lost: Callable[[], Exception], waited: list[float]
 ) -> None:
     """The server may be at it still; a table that comes is waited for, and until it can be used."""
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        raise lost()
-
     table.exists = False
     table.do_tableExists = lambda _: len(waited) > 5
     table.do_isTableAvailable = lambda _: len(waited) > 9
-    table.faults.plan = plan
+    table.faults.fail(lost)
     create_table(context, "t", FAMILIES)
     assert len(waited) == 10
     assert table.faults.calls == ["createTable"]
 
 
 def test_what_the_server_refuses_is_told_at_once(context: HBaseContext, table: Any, waited: list[float]) -> None:
-    def plan(number: int, name: str, applied: bool) -> None:
-        raise IDL.TIOError(b"DoNotRetryIOException: no room", False)
-
     table.exists = False
-    table.faults.plan = plan
+    table.faults.fail(lambda: IDL.TIOError(b"DoNotRetryIOException: no room", False))
     with pytest.raises(StoreError, match=r"table 't': .*no room") as caught:
         create_table(context, "t", FAMILIES)
     assert caught.value.code is ErrorCode.TABLE_CREATION_ERROR

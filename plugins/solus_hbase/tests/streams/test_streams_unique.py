@@ -47,10 +47,6 @@ def opened(context: HBaseContext, seen: DeDuperHandle, **settings: Any) -> PutSi
     return PutSink(context, mapping(**settings), unique=seen, key=key, ttl=MINUTE)
 
 
-def written(table: Any) -> list[bytes]:
-    return [put.row for put in table.written]
-
-
 def test_repeats_are_not_written_and_are_acknowledged(context: HBaseContext, seen: DeDuperHandle, table: Any) -> None:
     acked: list[Record] = []
     records = [record(1), record(2), record(1, 2), record(3)]
@@ -59,38 +55,34 @@ def test_repeats_are_not_written_and_are_acknowledged(context: HBaseContext, see
             sink.add(one, acked.append)
         assert seen.check_absence("r1")
     assert acked == records
-    assert written(table) == [b"r1", b"r2", b"r3"]
+    assert table.rows_put == [b"r1", b"r2", b"r3"]
     assert table.value(b"r1", b"data", b"v") == b"attempt 1"
     with opened(context, seen, batch=False) as sink:
         for one in (record(3, 2), record(4), record(4, 2)):
             sink.add(one, acked.append)
     assert len(acked) == 7
-    assert written(table) == [b"r1", b"r2", b"r3", b"r4"]
+    assert table.rows_put == [b"r1", b"r2", b"r3", b"r4"]
 
 
 def test_nothing_is_marked_before_it_is_written(
     context: HBaseContext, seen: DeDuperHandle, table: Any, lost: Callable[[], Exception]
 ) -> None:
     """R25: after a failed flush, or a crash in it, the records come again and are written."""
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        raise lost()
-
     acked: list[Record] = []
     sink = opened(context, seen)
     for one in (record(1), record(1, 2), record(2)):
         sink.add(one, acked.append)
-    table.faults.plan = plan
+    table.faults.fail(lost)
     with pytest.raises(FlushError) as caught:
         sink.flush()
     # The repeat waits with the one that it repeats.
     assert caught.value.records == (record(1), record(1, 2), record(2))
     assert acked == []
     assert all(seen.check_absence_many(["r1", "r2"]).values())
-    table.faults.plan = lambda number, name, applied: None
+    table.faults.end()
     sink.close()
     assert acked == [record(1), record(1, 2), record(2)]
-    assert written(table) == [b"r1", b"r2"]
+    assert table.rows_put == [b"r1", b"r2"]
 
 
 def test_killed_at_every_step(
@@ -105,17 +97,12 @@ def test_killed_at_every_step(
             seen = memory_engine.deduper(name)
             table.rows.clear()
             table.faults.calls.clear()
-
-            def plan(number: int, _: str, applied: bool, step: int = step, after: bool = after) -> None:
-                if number == step and applied == after:
-                    raise killed()
-
-            table.faults.plan = plan
+            table.faults.fail_at(step, killed, applied=after)
             try:
                 run(connect_to(), seen)
             except killed:
                 stopped += 1
-            table.faults.plan = lambda number, name, applied: None
+            table.faults.end()
             run(connect_to(), seen)
             assert sorted(table.rows) == [b"r%d" % number for number in range(10, 20)]
             assert not any(seen.check_absence_many(f"r{number}" for number in range(10, 20)).values())
@@ -154,7 +141,7 @@ def test_what_could_not_be_marked_is_written_again(
     assert caught.value.records == caught.value.doubtful == (record(2),)
     assert acked == [record(1), record(3)]
     sink.close()
-    assert written(table) == [b"r1", b"r2", b"r3", b"r2"]
+    assert table.rows_put == [b"r1", b"r2", b"r3", b"r2"]
 
 
 def test_a_deduper_that_goes_away_in_between(
@@ -175,7 +162,7 @@ def test_a_deduper_that_goes_away_in_between(
     assert caught.value.records == (record(1),)
     memory_engine.register("events")
     sink.close()
-    assert written(table) == [b"r1", b"r1"]
+    assert table.rows_put == [b"r1", b"r1"]
 
 
 def test_a_deduper_that_can_not_be_asked(
@@ -190,7 +177,7 @@ def test_a_deduper_that_can_not_be_asked(
     assert table.faults.calls == []
     memory_engine.register("events")
     sink.close()
-    assert written(table) == [b"r1"]
+    assert table.rows_put == [b"r1"]
 
 
 def test_what_is_checked_at_the_start(context: HBaseContext, memory_engine: SolusEngine, seen: DeDuperHandle) -> None:
@@ -233,7 +220,7 @@ def test_whatever_key_raises_is_about_the_record(
         sink.add({**record(2), "event": "fine"})
     assert f"'key' gives no entity: {complaint}" in told[0].message
     assert told[0].__cause__ is not None
-    assert written(table) == [b"r2"]
+    assert table.rows_put == [b"r2"]
 
 
 def test_what_must_be_callable(context: HBaseContext, seen: DeDuperHandle) -> None:
