@@ -122,6 +122,22 @@ class DeDuperHandle:
         except Exception as error:
             raise _unexpected(error) from error
 
+    def check_ready(self) -> None:
+        """Raise now what an add would raise whatever the entity is: unknown, inactive, or the store takes no adds yet.
+
+        For work that is done before it is marked, as in ``unique``: call this before it begins. A store that is
+        ready now may fail later.
+        """
+        now = self._session.clock()
+        bound = self._bind(now)
+        try:
+            shards, positions = bound.hasher.probes([], bound.deduper.config)
+            self._session.data.add(Probes(bound.deduper, shards, positions), now, now)
+        except SolusError:
+            raise
+        except Exception as error:
+            raise _unexpected(error) from error
+
     def check_absence_many(self, entities: Iterable[Entity]) -> dict[Entity, bool]:
         """``check_absence`` of each distinct entity, in first-seen order; ``{}`` for none, without any I/O."""
         return self._batch(entities, 0, lambda probes, now, _: self._session.data.absent(probes, now))

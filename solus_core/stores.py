@@ -80,7 +80,10 @@ class DataStore(Protocol):
         """For each row: is at least one of its positions unset or expired?"""
 
     def add(self, probes: Probes, now: int, expires_at: int) -> None:
-        """Set every position to ``max(stored, expires_at)`` (R4). Safe to repeat."""
+        """Set every position to ``max(stored, expires_at)`` (R4). Safe to repeat.
+
+        Without rows it writes nothing; a store that takes no adds from us yet raises then too.
+        """
 
     def add_if_absent(self, probes: Probes, now: int, expires_at: int) -> Bools:
         """For each row in order: True exactly if it was absent and this call added it (R5).

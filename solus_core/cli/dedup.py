@@ -247,6 +247,8 @@ def _dedup(options: Options) -> int:
                         EXIT_USAGE,
                     )
                 found = registered(engine, options.deduper, options.ttl, options.expected)
+                # What is written must be marked: a store that won't is better known before.
+                engine.deduper(options.deduper).check_ready()
                 expiry = found.config.expiry_seconds * 1000
                 report = Report(options.deduper, options.ttl or expiry, options.on_error)
                 _stream(engine, options, report, interrupts, resources, kept_files(config))

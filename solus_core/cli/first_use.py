@@ -54,4 +54,5 @@ def registered(engine: SolusEngine, name: str, ttl: int | None, expected: Expect
                 f"is {rate:.2g}, above --rate {expected.rate:g}; expect less, or use another --deduper",
                 EXIT_USAGE,
             )
-    return found
+    # So that it is registered for this store too, whose layout and farm may be others.
+    return engine.register(name, found.config)

@@ -1,6 +1,7 @@
 """A store that keeps every mark at once, in a file of JSON lines: what a remote store does.
 
 The tests install a copy of this file as a plugin of its own. JOURNAL_FAILS_AT=n: the n-th write fails half-way.
+JOURNAL_TAKES_NOTHING=1: it is not ready for any.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from attrs import frozen
 
 from solus_core import Atomicity, DeDuper, DeDuperConfig
 from solus_core.config import Backend, StorageConfig, StorageContext
-from solus_core.errors import ErrorCode, StoreBatchError
+from solus_core.errors import ErrorCode, StoreBatchError, StoreError
 from solus_core.hookspecs import hookimpl
 from solus_core.stores import Bools, Probes
 
@@ -69,6 +70,10 @@ class Store:
 
     def add(self, probes: Probes, now: int, expires_at: int) -> None:
         rows = list(zip(probes.shards.tolist(), probes.positions.tolist(), strict=True))
+        if "JOURNAL_TAKES_NOTHING" in os.environ:
+            raise StoreError(ErrorCode.INTERNAL_ERROR, "come back in a minute")
+        if not rows:
+            return
         self.journal.writes += 1
         if self.journal.writes == int(os.environ.get("JOURNAL_FAILS_AT", "0")):
             half = len(rows) // 2

@@ -237,6 +237,19 @@ def test_a_store_that_fails_part_of_the_way_loses_nothing(start: Start, tmp_path
     assert finish(start(*args))[1] == b"".join(lines[45:])
 
 
+def test_a_store_that_takes_no_marks_yet_is_known_before_anything_is_written(start: Start, tmp_path: Path) -> None:
+    """R25: else each try again would write the same records again."""
+    (tmp_path / "in").write_bytes(b"a\nb\n")
+    (tmp_path / "out").write_bytes(b"of the day before\n")
+    args = ["--store", f"journal://{tmp_path}/marks", "-o", tmp_path / "out", tmp_path / "in"]
+    code, out, err = finish(start(*args, JOURNAL_TAKES_NOTHING="1"))
+    assert (code, out) == (1, b"")
+    assert err == "solus: INTERNAL_ERROR: come back in a minute\n"
+    assert (tmp_path / "out").read_bytes() == b"of the day before\n"
+    assert finish(start(*args))[0] == 0
+    assert (tmp_path / "out").read_bytes() == b"a\nb\n"
+
+
 # Killed
 
 KILL = """

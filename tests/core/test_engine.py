@@ -13,6 +13,7 @@ import pytest
 from solus_core import Atomicity, DeDuperConfig, ErrorCode, SolusEngine, SolusError
 from solus_core.errors import (
     BatchError,
+    DeDuperNotFoundError,
     StoreBatchError,
     StoreError,
 )
@@ -249,6 +250,23 @@ def test_r22_r23_a_failure_is_an_error_and_never_an_answer(engine: SolusEngine, 
             getattr(engine, form)("d", *batch)
         assert caught_too.value.code is ErrorCode.INTERNAL_ERROR
         assert caught_too.value.__cause__ is foreign
+
+
+def test_ready_is_who_would_take_an_add(engine: SolusEngine, toy: Any) -> None:
+    """R14, R25: for what writes first and marks afterwards."""
+    with pytest.raises(DeDuperNotFoundError):
+        engine.deduper("d").check_ready()
+    engine.register("d")
+    engine.deduper("d").check_ready()
+    assert engine.check_absence("d", "")
+    for cause in (StoreError(ErrorCode.AEROSPIKE_ERROR, "not yet"), RuntimeError("bug")):
+        toy.store.fail = fail_on("add", cause)
+        with pytest.raises(SolusError) as caught:
+            engine.deduper("d").check_ready()
+        assert cause in (caught.value, caught.value.__cause__)
+    engine.unregister("d")
+    with pytest.raises(DeDuperNotFoundError, match="inactive"):
+        engine.deduper("d").check_ready()
 
 
 def test_a_config_that_the_store_refuses_is_not_registered(engine: SolusEngine, toy: Any) -> None:

@@ -17,12 +17,14 @@ from aerospike_helpers.operations.expression_operations import (  # type: ignore
 
 from solus_aerospike.batches import Item, Progress
 from solus_aerospike.context import AerospikeContext
+from solus_aerospike.farms import Farms
 from solus_aerospike.places import Key, Place
 from solus_aerospike.retry import CURABLE, NOT_FOUND, is_curable, tried_again
 from solus_core.errors import ErrorCode, StoreError
 
 _ABSENT: Final = "absent"
 _ANY_ERROR: Final = 1
+_TIMEOUT: Final = 9
 _NO_NODE: Final = -8
 _NO_ANSWER: Final = -15
 
@@ -33,12 +35,15 @@ _WHOLE_RECORDS: Final = 20
 """Read in one call: a record has half a MB at most."""
 
 T = TypeVar("T")
-Farms = tuple[str, ...]
 
 
 @final
 class Calls:
-    """Makes the calls on behalf of a store. ``farms``: whose data count; ``positions``: distinct ones."""
+    """Makes the calls on behalf of a store. ``positions``: distinct ones.
+
+    ``farms``: whose data count, to be asked for each try, as a call can outlive the farms of its begin; raises for a
+    call that may not be made.
+    """
 
     __slots__ = ("_caller", "_context", "_policy")
 
@@ -49,18 +54,21 @@ class Calls:
 
     def absent(self, place: Place, farms: Farms, shard: int, positions: Collection[int], now: int) -> bool:
         key = place.key(shard)
-        operations = [expression_read(_ABSENT, place.layout.absent(farms, positions, now))]
+
+        def call() -> bool:
+            operations = [expression_read(_ABSENT, place.layout.absent(farms(), positions, now))]
+            return bool(self._operate(key, operations, self._policy)[2][_ABSENT])
+
         try:
-            return self._caller.read(
-                _at(place.looking, key), lambda: bool(self._operate(key, operations, self._policy)[2][_ABSENT])
-            )
+            return self._caller.read(_at(place.looking, key), call)
         except exception.RecordNotFound:
             return True
 
-    def add(self, place: Place, shard: int, positions: Collection[int], expires_at: int) -> None:
+    def add(self, place: Place, farms: Farms, shard: int, positions: Collection[int], expires_at: int) -> None:
         key, operations = place.key(shard), place.layout.writes(positions, expires_at)
 
         def call() -> None:
+            farms()
             self._in_turn(place, lambda policy: self._operate(key, operations, policy))
 
         self._caller.write(_at(place.adding, key), call)
@@ -69,9 +77,9 @@ class Calls:
         self, place: Place, farms: Farms, shard: int, positions: Collection[int], now: int, expires_at: int
     ) -> bool:
         key = place.key(shard)
-        operations, guard = place.layout.guarded(farms, positions, now, expires_at)
 
         def try_with(policy: dict[str, Any]) -> bool:
+            operations, guard = place.layout.guarded(farms(), positions, now, expires_at)
             try:
                 self._operate(key, operations, policy | guard)
             except exception.AerospikeError as error:
@@ -86,7 +94,7 @@ class Calls:
         """Answer all rows of the chunk."""
 
         def record(item: Item) -> Any:
-            expression = place.layout.absent(farms, item.positions, now)
+            expression = place.layout.absent(farms(), item.positions, now)
             return Read(place.key(item.shard), [expression_read(_ABSENT, expression)])
 
         def answered(item: Item, told: Any) -> None:
@@ -94,8 +102,9 @@ class Calls:
 
         self._batch(place.looking, chunk, record, answered, {NOT_FOUND})
 
-    def add_all(self, place: Place, chunk: list[Item], expires_at: int, progress: Progress) -> None:
+    def add_all(self, place: Place, farms: Farms, chunk: list[Item], expires_at: int, progress: Progress) -> None:
         def record(item: Item) -> Any:
+            farms()
             operations = place.layout.writes(item.positions, expires_at)
             return Write(place.key(item.shard), operations, policy=place.policies[item.turn])
 
@@ -108,7 +117,7 @@ class Calls:
         self, place: Place, farms: Farms, chunk: list[Item], now: int, expires_at: int, progress: Progress
     ) -> None:
         def record(item: Item) -> Any:
-            operations, guard = place.layout.guarded(farms, item.positions, now, expires_at)
+            operations, guard = place.layout.guarded(farms(), item.positions, now, expires_at)
             return Write(place.key(item.shard), operations, policy=place.policies[item.turn] | guard)
 
         def answered(item: Item, told: Any) -> None:
@@ -122,7 +131,7 @@ class Calls:
 
         self._batch(place.adding, chunk, record, answered, {*place.other_turn, place.layout.PRESENT}, place)
 
-    def live(self, place: Place, farms: Farms, shards: list[int], now: int) -> list[int]:
+    def live(self, place: Place, farms: tuple[str, ...], shards: list[int], now: int) -> list[int]:
         """When each live position of these shards expires."""
         found: list[int] = []
 
@@ -234,7 +243,9 @@ class Calls:
             code, message = _NO_NODE, "no node can be reached"
         elif one.result == _NO_ANSWER and of_all in CURABLE:
             code = of_all  # why there is none: refused, lost, late
-        return self._caller.failure(_at(what, one.key), self._caller.error(code, message), in_doubt=one.in_doubt)
+        # To the client a row is not in doubt if the server said something: here, that it gave up waiting for others.
+        in_doubt = one.in_doubt or (isinstance(one, Write) and one.result == _TIMEOUT)
+        return self._caller.failure(_at(what, one.key), self._caller.error(code, message), in_doubt=in_doubt)
 
 
 def _at(what: str, key: Key) -> str:

@@ -9,12 +9,11 @@ import numpy as np
 
 from solus_aerospike import room
 from solus_aerospike.batches import Progress, chunks
-from solus_aerospike.config import BIN_BYTES, BINS, BINS_FARM_BYTES, MAP
+from solus_aerospike.config import BINS, MAP
 from solus_aerospike.context import AerospikeContext
-from solus_aerospike.farms import KnownFarms
+from solus_aerospike.farms import Farms, KnownFarms, running
 from solus_aerospike.layout import RECORD_TTL
 from solus_aerospike.namespaces import check_namespace
-from solus_aerospike.segments import longest_map_bin
 from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
 from solus_core.model import Atomicity, DeDuper, DeDuperConfig
 from solus_core.stores import Bools, Probes, StoreStats
@@ -65,55 +64,52 @@ class AerospikeDataStore:
                 f"expiry_seconds is {config.expiry_seconds:,}, and Aerospike keeps a record for {RECORD_TTL:,} at most"
             )
         problems += room.problems(self.layout, config.bits_per_shard, (self._context.config.farm,), self._most_bytes)
-        problems += self._bad_farm(self.layout, config)
+        problems += room.bad_farm(self.layout, config.bits_per_shard, self._context.config.farm)
         if problems:
             raise InvalidConfigError("de-duper config for Aerospike", problems)
 
     def absent(self, probes: Probes, now: int) -> Bools:
-        place = self._place(probes.deduper)
+        place, farms = self._place(probes.deduper), self._looking(probes.deduper, now)
         progress = Progress(len(probes))
         for chunk in chunks(probes):
             try:
-                self._calls.absent_of(place, self._farms.of(probes.deduper, now), chunk, now, progress)
+                self._calls.absent_of(place, farms, chunk, now, progress)
             except StoreError as error:
                 raise progress.failed(error, chunk) from error.__cause__
         return progress.answers
 
     def add(self, probes: Probes, now: int, expires_at: int) -> None:
-        place = self._place(probes.deduper)
+        place, farms = self._place(probes.deduper), self._adding(probes.deduper, now)
         progress = Progress(len(probes))
+        farms()  # without rows too: so it says whether it may add
         for chunk in chunks(probes):
             try:
-                self._farms.to_add(probes.deduper, now)
-                self._calls.add_all(place, chunk, expires_at, progress)
+                self._calls.add_all(place, farms, chunk, expires_at, progress)
             except StoreError as error:
                 raise progress.failed(error, chunk) from error.__cause__
 
     def add_if_absent(self, probes: Probes, now: int, expires_at: int) -> Bools:
-        place = self._place(probes.deduper)
+        place, farms = self._place(probes.deduper), self._adding(probes.deduper, now)
         progress = Progress(len(probes))
         for chunk in chunks(probes):
             try:
-                farms = self._farms.to_add(probes.deduper, now)
                 self._calls.add_absent(place, farms, chunk, now, expires_at, progress)
             except StoreError as error:
                 raise progress.failed(error, chunk) from error.__cause__
         return progress.answers
 
     def absent_one(self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int) -> bool:
-        place = self._place(deduper)
-        return self._calls.absent(place, self._farms.of(deduper, now), shard, frozenset(positions), now)
+        place, farms = self._place(deduper), self._looking(deduper, now)
+        return self._calls.absent(place, farms, shard, frozenset(positions), now)
 
     def add_one(self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int, expires_at: int) -> None:
-        place = self._place(deduper)
-        self._farms.to_add(deduper, now)
-        self._calls.add(place, shard, frozenset(positions), expires_at)
+        place, farms = self._place(deduper), self._adding(deduper, now)
+        self._calls.add(place, farms, shard, frozenset(positions), expires_at)
 
     def add_if_absent_one(
         self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int, expires_at: int
     ) -> bool:
-        place = self._place(deduper)
-        farms = self._farms.to_add(deduper, now)
+        place, farms = self._place(deduper), self._adding(deduper, now)
         return self._calls.add_if_absent(place, farms, shard, frozenset(positions), now, expires_at)
 
     def stats(self, deduper: DeDuper, now: int) -> StoreStats:
@@ -136,6 +132,14 @@ class AerospikeDataStore:
     def close(self) -> None:
         self._closed = True
 
+    def _looking(self, deduper: DeDuper, now: int) -> Farms:
+        at = running(now)
+        return lambda: self._farms.of(deduper, at())
+
+    def _adding(self, deduper: DeDuper, now: int) -> Farms:
+        at = running(now)
+        return lambda: self._farms.to_add(deduper, at())
+
     def _place(self, deduper: DeDuper) -> Place:
         if self._closed or self._context.closed:
             raise StoreError(ErrorCode.AEROSPIKE_ERROR, "this store is closed")
@@ -148,20 +152,8 @@ class AerospikeDataStore:
                 ErrorCode.DEDUPER_CONFIG_MISMATCH,
                 f"de-duper {deduper.name!r} is recorded with layout {layout!r}, this version knows {MAP} and {BINS}",
             )
-        for problem in self._bad_farm(layout, deduper.config):
+        for problem in room.bad_farm(layout, deduper.config.bits_per_shard, self._context.config.farm):
             raise StoreError(ErrorCode.DEDUPER_CONFIG_MISMATCH, f"de-duper {deduper.name!r}: {problem}")
         place = self._making.in_maps(deduper) if layout == MAP else self._making.in_bins(deduper)
         self._places[deduper.name] = place
         return place
-
-    def _bad_farm(self, layout: str, config: DeDuperConfig) -> list[str]:
-        """What makes our farm's name too long for the bins of such a de-duper."""
-        farm, bits = self._context.config.farm, config.bits_per_shard
-        if layout == BINS:
-            most, why = BINS_FARM_BYTES, f"in the layout {BINS}"
-        else:
-            most = BIN_BYTES - longest_map_bin("", bits)
-            why = f"in the layout {MAP} with bits_per_shard {bits}"
-        if len(farm) <= most:
-            return []
-        return [f"farm is {farm!r}, which has {len(farm)} bytes, allowed are {most} {why}"]

@@ -4,11 +4,13 @@ Beside the data is a record ``farms|<client_id>|<deduper>`` with a bin for each 
 the first one. A farm writes its own bin alone, so that clusters which send each other their changes lose none. Java's
 farms are in the record of the de-duper. Each process looks at both now and then; so what a farm adds right after it
 joined others may not look for yet. Therefore it may not add before all of them do. Those that were there before need
-not wait: the farm that joins looks at them from the start.
+not wait: the farm that joins looks at them from the start. Who only looks need not join.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from time import monotonic
 from typing import Any, Final, final
 
 from attrs import frozen
@@ -20,11 +22,15 @@ from solus_aerospike.records import fetch
 from solus_core.errors import ErrorCode, StoreError
 from solus_core.model import DeDuper, Level
 
+Farms = Callable[[], tuple[str, ...]]
+"""Whose data count now; raises ``StoreError``, see ``KnownFarms``."""
+
 REFRESH: Final = 5_000
 """Milliseconds after which a de-duper's farms are read anew: one that joins is seen after that at the latest."""
 
-_GRACE: Final = 60_000
-"""Milliseconds that a farm waits at least: others may have calls under way that began before they saw it."""
+GRACE: Final = 60_000
+"""Milliseconds that a farm waits from just before it joins: at most 20 s until it has joined, 5 s until every process
+knows, 20 s until what was under way then has ended (``timeout`` is at most 20 s). The rest is for the unforeseen."""
 
 _NAMES: Final = 4_096
 
@@ -32,18 +38,20 @@ _NAMES: Final = 4_096
 @final
 @frozen
 class _Known:
-    """The farms as of ``since``, ours first; ours may add from ``adds_from`` on, both in ms, unless it is ``refused``,
-    with the reason."""
+    """The farms as of ``since``, ours first. If ours is a ``member`` it may add from ``adds_from`` on; both in ms."""
 
     since: int
     farms: tuple[str, ...]
+    member: bool
     adds_from: int
-    refused: StoreError | None = None
 
 
 @final
 class KnownFarms:
-    """The farms of each de-duper of one client id, remembered for a while. ``most_bytes``: that a record may have."""
+    """The farms of each de-duper of one client id, remembered for a while. ``most_bytes``: that a record may have.
+
+    ``now`` is that of the moment, not of the call's begin (see ``running``): a call can outlive what was known then.
+    """
 
     __slots__ = ("_client_id", "_context", "_known", "_most_bytes")
 
@@ -60,51 +68,58 @@ class KnownFarms:
         """
         if deduper.config.level is Level.DC:
             return (self._context.config.farm,)
-        return self._look(deduper, now).farms
+        return self._at(deduper, now).farms
 
     def to_add(self, deduper: DeDuper, now: int) -> tuple[str, ...]:
-        """The same for a call that adds; ``StoreError`` if ours joined so recently that others may not see it."""
+        """The same for a call that adds, for which our farm joins.
+
+        Raises ``StoreError`` if it joined so recently that others may not see it, or can't join.
+        """
         if deduper.config.level is Level.DC:
             return (self._context.config.farm,)
-        known = self._look(deduper, now)
-        if known.refused is not None:
-            raise StoreError(known.refused.code, known.refused.message)
+        known = self._at(deduper, now)
+        if not known.member:
+            join(self._context, self._client_id, deduper, now, self._most_bytes, set(known.farms[1:]))
+            known = self._look(deduper, now)
         if now < known.adds_from:
             ours, *others = known.farms
             raise StoreError(
                 ErrorCode.AEROSPIKE_ERROR,
                 f"farm {ours!r} has just joined de-duper {deduper.name!r}, and may add from {known.adds_from} ms on, "
-                f"in {-(-(known.adds_from - now) // 1000)} s: until then the farms {', '.join(others)} may not look "
+                f"in {round((known.adds_from - now) / 1000)} s: until then the farms {', '.join(others)} may not look "
                 "for what it adds",
             )
         return known.farms
 
-    def _look(self, deduper: DeDuper, now: int) -> _Known:
+    def _at(self, deduper: DeDuper, now: int) -> _Known:
         known = self._known.get(deduper.name)
         # A clock that went back says nothing about how old this is.
         if known is not None and known.since <= now < known.since + REFRESH:
             return known
-        context = self._context
-        ours = context.config.farm
-        record = fetch(context, self._client_id, deduper.name)
+        return self._look(deduper, now)
+
+    def _look(self, deduper: DeDuper, now: int) -> _Known:
+        ours = self._context.config.farm
+        record = fetch(self._context, self._client_id, deduper.name)
         registered = set() if record is None else set(record.farms)
-        members = read_members(context, self._client_id, deduper.name)
-        joined, refused = members.get(ours, 0), None
+        members = read_members(self._context, self._client_id, deduper.name)
+        others = sorted(farm for farm in {*registered, *members} - {ours} if not _too_long(deduper, farm))
         # What is registered and has not joined is Java's, whose services look at all that are registered.
-        if ours not in members and ours not in registered:
-            try:
-                members = join(context, self._client_id, deduper, now, self._most_bytes, registered)
-                joined = members[ours]
-            except StoreError as error:
-                if error.code is not ErrorCode.INVALID_CONFIG:
-                    raise
-                refused = error  # it may look, at least
-        others = sorted((registered | set(members)) - {ours})
-        known = _Known(now, (ours, *others), joined + _grace(context) if joined else 0, refused)
-        if len(self._known) >= _NAMES:
-            self._known = {}
-        self._known[deduper.name] = known
+        member = ours in members or ours in registered
+        joined = members.get(ours, 0)
+        known = _Known(now, (ours, *others), member, joined + GRACE if joined else 0)
+        # The first farm of all adds at once.
+        if member or others:
+            if len(self._known) >= _NAMES:
+                self._known = {}
+            self._known[deduper.name] = known
         return known
+
+
+def running(now: int) -> Callable[[], int]:
+    """A clock that runs from ``now`` on, both in epoch ms: of a caller, who tells the time when a call begins."""
+    begun = monotonic()
+    return lambda: now + round((monotonic() - begun) * 1000)
 
 
 def read_members(context: AerospikeContext, client_id: str, name: str) -> dict[str, int]:
@@ -122,52 +137,50 @@ def read_members(context: AerospikeContext, client_id: str, name: str) -> dict[s
 
 
 def join(
-    context: AerospikeContext,
-    client_id: str,
-    deduper: DeDuper,
-    now: int,
-    most_bytes: int,
-    registered: set[str] | None = None,
-) -> dict[str, int]:
-    """Make sure that our farm is among those that joined, at ``now`` if it was not; answers all of them.
+    context: AerospikeContext, client_id: str, deduper: DeDuper, now: int, most_bytes: int, registered: set[str]
+) -> None:
+    """Make sure that our farm is among those that joined, at ``now``, of this moment, if it was not.
 
-    Raises ``StoreError`` if a full shard would not fit into a record any more. ``registered``: farms that are there
-    as well, Java's.
+    ``registered``: farms that are there as well, Java's. Raises ``StoreError``, with ``INVALID_CONFIG`` if the farm's
+    name is too long for the de-duper, or a full shard would not fit into a record any more. To try again is safe.
     """
+    at, layout, bits = running(now), deduper.layout or BINS, deduper.config.bits_per_shard
     members, ours = read_members(context, client_id, deduper.name), context.config.farm
     if ours in members:
-        return members
-    farms = sorted({ours, *members, *(registered or ())})
-    for problem in room.problems(deduper.layout or BINS, deduper.config.bits_per_shard, farms, most_bytes):
-        raise StoreError(
-            ErrorCode.INVALID_CONFIG,
-            f"farm {ours!r} can't join de-duper {deduper.name!r}, its shards are full: {problem}",
-        )
+        return
+    farms = [ours, *sorted(farm for farm in {*members, *registered} - {ours} if not _too_long(deduper, farm))]
+    for problem in room.bad_farm(layout, bits, ours) or room.problems(layout, bits, farms, most_bytes):
+        raise StoreError(ErrorCode.INVALID_CONFIG, f"farm {ours!r} can't join de-duper {deduper.name!r}: {problem}")
     import aerospike  # noqa: PLC0415  # no driver before a store is opened
     from aerospike.exception import RecordExistsError  # noqa: PLC0415  # as above
     from aerospike_helpers.expressions import BinExists, Cond, IntBin  # type: ignore[import-untyped]  # noqa: PLC0415  # no types; as above
     from aerospike_helpers.operations.expression_operations import expression_write  # type: ignore[import-untyped]  # noqa: PLC0415  # no types; as above
 
     policy: dict[str, Any] = context.policy(key=aerospike.POLICY_KEY_SEND, ttl=aerospike.TTL_NEVER_EXPIRE)
-    key, what = _key(context, client_id, deduper.name), f"joining {deduper.name!r}"
-    # Whoever of this farm was first counts.
-    since = expression_write(ours, Cond(BinExists(ours), IntBin(ours), now).compile())
     create = {**policy, "exists": aerospike.POLICY_EXISTS_CREATE}
+    key, what = _key(context, client_id, deduper.name), f"joining {deduper.name!r}"
+
+    def first() -> None:
+        context.client.put(key, {ours: 0 if farms == [ours] else at()}, policy=create)
+
+    def one_more() -> None:
+        # Whoever of this farm was first counts.
+        since = expression_write(ours, Cond(BinExists(ours), IntBin(ours), at()).compile())
+        context.client.operate(key, [since], policy=policy)
+
     try:
-        if members:
-            context.caller.write(what, lambda: context.client.operate(key, [since], policy=policy))
-        else:
-            first = {ours: 0 if farms == [ours] else now}
-            context.caller.write(what, lambda: context.client.put(key, first, policy=create))
-    except RecordExistsError:
-        context.caller.write(what, lambda: context.client.operate(key, [since], policy=policy))
-    return read_members(context, client_id, deduper.name)
+        try:
+            context.caller.write(what, one_more if members else first)
+        except RecordExistsError:
+            context.caller.write(what, one_more)
+    except StoreError as error:
+        # Of what the caller is about to add, nothing was sent.
+        raise StoreError(error.code, error.message) from error.__cause__
 
 
-def _grace(context: AerospikeContext) -> int:
-    config = context.config
-    longest_call = config.attempts * (config.timeout + 2 * config.backoff) * 1000
-    return max(_GRACE, REFRESH + round(longest_call))
+def _too_long(deduper: DeDuper, farm: str) -> bool:
+    """Nothing can be in bins of such names, and the server refuses to look for them."""
+    return bool(room.bad_farm(deduper.layout or BINS, deduper.config.bits_per_shard, farm))
 
 
 def _key(context: AerospikeContext, client_id: str, name: str) -> tuple[str, str, str]:

@@ -1,12 +1,13 @@
-"""Does a full shard fit into a record? Positions that expired stay in it, so that in time shards are full."""
+"""Do a farm's name and full shards fit? Positions that expired stay in a record, so that in time shards are full."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from solus_aerospike.config import BINS
+from solus_aerospike.config import BIN_BYTES, BINS, BINS_FARM_BYTES, JAVAS_FARM, MAP
 from solus_aerospike.layout import BINS_OF_RECORD, v2_bin
+from solus_aerospike.segments import longest_map_bin
 
 _RECORD_BYTES: Final = 200
 """Of a record without positions, at most."""
@@ -38,3 +39,17 @@ def problems(layout: str, bits_per_shard: int, farms: Sequence[str], most_bytes:
             f"namespace has a max-record-size of {most_bytes:,}: raise it, to 8M at most, or use fewer bits_per_shard"
         )
     return found
+
+
+def bad_farm(layout: str, bits_per_shard: int, farm: str) -> list[str]:
+    """What makes a farm's name too long for the bins of such a de-duper."""
+    if layout == BINS:
+        most, why = BINS_FARM_BYTES, f"in the layout {BINS}; {JAVAS_FARM}"
+    else:
+        most, why = (
+            BIN_BYTES - longest_map_bin("", bits_per_shard),
+            f"in the layout {MAP} with bits_per_shard {bits_per_shard}",
+        )
+    if len(farm) <= most:
+        return []
+    return [f"farm is {farm!r}, which has {len(farm)} bytes, allowed are {most} {why}"]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import attrs
 import pytest
-from aerospike_samples import BOTH, DAY, NOW, orders
+from aerospike_samples import BOTH, DAY, NOW, orders, with_farms_known
 
 from solus_aerospike import AerospikeContext
 from solus_aerospike.data_store import AerospikeDataStore
-from solus_aerospike.farms import REFRESH
-from solus_aerospike.meta_store import AerospikeMetaStore
 from solus_aerospike.segments import WHOLE, map_bin, segments
-from solus_core.errors import ErrorCode, InvalidConfigError, StoreBatchError, StoreError
-from solus_core.model import Level
+from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
 from solus_core.testing import craft
 
 if TYPE_CHECKING:
@@ -29,7 +26,7 @@ Connected = Callable[..., AerospikeContext]
 def test_round_trips(double: Double, connected: Connected, client_id: str, layout: str) -> None:
     """One call for each single verb and each answer, and one for each batch of a thousand; the farms are read once."""
     store, of = AerospikeDataStore(connected(double.hosts), client_id), orders(client_id, layout)
-    assert store.absent_one(of, 1, (1, 2), NOW)
+    with_farms_known(store, of)
     rows = craft(of, *((shard, (1, 2, 3)) for shard in range(1_001)))
     calls: list[tuple[int, Callable[[], object]]] = [
         (1, lambda: store.add_one(of, 5, (1, 2), NOW, NOW + DAY)),
@@ -59,7 +56,7 @@ def test_round_trips_where_java_keeps_longer(double: Double, connected: Connecte
     for shard in range(4):
         key = ("test", store._context.config.set, f"{shard}|{client_id}|orders")
         client.put(key, {"dc1#b9": NOW + DAY}, policy={"ttl": 9_000})
-    store.absent_one(of, 0, (1, 2), NOW)
+    with_farms_known(store, of)
     took = []
     for shard in (0, 1, 2, 7, 8, 3):
         double.hooks.reset_counts()
@@ -80,84 +77,14 @@ def test_twins_are_sent_once(double: Double, connected: Connected, client_id: st
 
 
 @BOTH
-def test_a_farm_that_joins_adds_when_others_look_for_it(
-    double: Double, connected: Connected, client_id: str, layout: str
-) -> None:
-    """R2, R5, R19: however a farm comes to take part, nothing that it adds is reported absent by another."""
-    contexts = {farm: connected(double.hosts, farm=farm, layout=layout) for farm in ("dc1", "dc2")}
-    stores = {farm: AerospikeDataStore(context, client_id) for farm, context in contexts.items()}
-    for registers in ((), ("dc1",), ("dc1", "dc2")):
-        of = attrs.evolve(orders(client_id, layout), name=f"by-{len(registers)}", created_at=NOW)
-        for farm in registers[:1]:
-            AerospikeMetaStore(contexts[farm], client_id).create(of)
-        assert stores["dc1"].add_if_absent_one(of, 7, (1, 2), NOW, NOW + DAY), "the first needn't wait"
-        for farm in registers[1:]:
-            AerospikeMetaStore(contexts[farm], client_id).create(of)
-        adds: list[Callable[[int], object]] = [
-            lambda now, of=of: stores["dc2"].add_if_absent_one(of, *ROW, now, NOW + DAY),  # type: ignore[misc]  # its default
-            lambda now, of=of: stores["dc2"].add_one(of, *ROW, now, NOW + DAY),  # type: ignore[misc]  # as above
-            lambda now, of=of: stores["dc2"].add(craft(of, ROW), now, NOW + DAY),  # type: ignore[misc]  # as above
-            lambda now, of=of: stores["dc2"].add_if_absent(craft(of, ROW), now, NOW + DAY),  # type: ignore[misc]  # as above
-        ]
-        for add in adds:
-            with pytest.raises(
-                (StoreError, StoreBatchError), match=r"'dc2' has just joined .*, in 60 s: .* dc1 may not"
-            ):
-                add(NOW)
-            with pytest.raises((StoreError, StoreBatchError), match="in 1 s"):
-                add(NOW + 59_999)
-        assert not stores["dc2"].absent_one(of, 7, (1, 2), NOW), "looking is free"
-        assert stores["dc1"].add_if_absent_one(of, 8, (1, 2), NOW + REFRESH, NOW + DAY), "who was there goes on"
-        assert adds[0](NOW + 60_000)
-        assert not stores["dc1"].add_if_absent_one(of, *ROW, NOW + 60_000, NOW + DAY)
-        assert not stores["dc1"].absent_one(of, *ROW, NOW + 60_000)
-    level_dc = orders(client_id, layout, level=Level.DC)
-    assert stores["dc1"].add_if_absent_one(level_dc, *ROW, NOW, NOW + DAY)
-    assert stores["dc2"].add_if_absent_one(level_dc, *ROW, NOW, NOW + DAY)
-
-
-def test_the_others_look_within_the_refresh(connected: Connected, client_id: str) -> None:
-    """R2: a farm that joins is seen by who looked just before, long before it may add."""
-    stores = [AerospikeDataStore(connected(farm=farm), client_id) for farm in ("dc1", "dc2")]
-    of = orders(client_id, "map")
-    for store in stores:
-        assert store.absent_one(of, *ROW, NOW)
-    assert stores[0]._farms.of(of, NOW + REFRESH - 1) == ("dc1",)
-    assert stores[0]._farms.of(of, NOW + REFRESH) == ("dc1", "dc2")
-
-
-@pytest.mark.parametrize(
-    ("layout", "bits", "says"),
-    [
-        ("bins", 16_384, "a full shard of 2 farms takes 32,768 bins, where a record has 32,767 at most"),
-        ("map", 30_000, "a full shard of 3 farms takes 1,089,200 bytes, where .* max-record-size of 1,048,576"),
-    ],
-)
-def test_a_farm_too_many_for_a_record(
-    double: Double, connected: Connected, client_id: str, layout: str, bits: int, says: str
-) -> None:
-    """A clear error that names the limit, before data are lost: it may look, and those before it go on."""
-    of = orders(client_id, layout, bits_per_shard=bits)
-    farms = ("dc1", "dc2") if layout == "bins" else ("dc1", "dc2", "dc3")
-    stores = [AerospikeDataStore(connected(double.hosts, farm=farm), client_id) for farm in farms]
-    for store in stores:
-        assert store.absent_one(of, *ROW, NOW)
-    with pytest.raises(StoreError, match=says) as caught:
-        stores[-1].add_one(of, *ROW, NOW + DAY, NOW + 2 * DAY)
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
-    assert stores[0].add_if_absent_one(of, *ROW, NOW + DAY, NOW + 2 * DAY)
-    with pytest.raises(StoreError, match=says):
-        AerospikeMetaStore(connected(double.hosts, farm=farms[-1]), client_id).create(of)
-
-
-@BOTH
 def test_positions_counted(connected: Connected, client_id: str, layout: str) -> None:
     """R1: live ones only, each once however many farms set it, at the latest of their expiries."""
     farms = "dc1", "dc2"
     stores = {farm: AerospikeDataStore(connected(farm=farm), client_id) for farm in farms}
     for of in (orders(client_id, layout), orders(f"{client_id}-large", layout, bits_per_shard=16_000)):
         for store in stores.values():
-            store.absent_one(of, 1, [1], NOW - DAY)  # they join
+            with suppress(StoreError):  # they join, and the second one waits
+                store.add(craft(of), NOW - DAY, NOW)
         stores["dc1"].add(craft(of, (5, (-1, 2, 15_000)), (6, [1])), NOW, NOW + 1_000)
         stores["dc2"].add(craft(of, (5, (2, 3))), NOW, NOW + 2_000)
         stores["dc2"].add(craft(of, (5, (4, 5))), NOW, NOW + 10)

@@ -72,7 +72,7 @@ class OnServer(DataStoreCase):
                         set=aerospike_set,
                         farm=farm,
                         layout=self.layout,
-                        timeout=30,
+                        timeout=20,
                         attempts=20,
                     )
                 )

@@ -214,7 +214,7 @@ def test_twenty_thousand_entities(
     """Row 4, R6: clients have refused batches of over 4,096 records, or mixed up their answers."""
     n = 20_000 if layout == "map" else 4_200
     hosts = ",".join(f"{host}:{port}" for host, port in aerospike_hosts)
-    store, of = opened(hosts=hosts, timeout=60), deduper(layout)
+    store, of = opened(hosts=hosts, timeout=20), deduper(layout)
     probes = spread(of, n)
     known = np.random.default_rng(2).random(n) < 0.3
     store.add(probes.rows(np.flatnonzero(known)), NOW, END)
@@ -231,7 +231,7 @@ def test_a_record_with_all_its_bins(
 ) -> None:
     """R8: the limit is named, nothing is lost, and nothing is half written."""
     hosts = ",".join(f"{host}:{port}" for host, port in aerospike_hosts)
-    store, of = opened(hosts=hosts, namespace=aerospike_namespace, timeout=60), deduper("bins", bits_per_shard=30_000)
+    store, of = opened(hosts=hosts, namespace=aerospike_namespace, timeout=20), deduper("bins", bits_per_shard=30_000)
     key = (aerospike_namespace, aerospike_set, f"5|faults|{of.name}")
     names = [f"dc1#b{i}" for i in range(29_990)] + [f"dc2#b{i}" for i in range(32_766 - 29_990)]
     for first in range(0, len(names), 2_000):
@@ -281,3 +281,34 @@ def test_a_record_at_its_size_limit(double: Double, opened: Opened, layout: str)
         assert not any(store.absent(row, END).any() for row in rows[:done])
     finally:
         namespace.max_record_size = before
+
+
+@BOTH
+@pytest.mark.parametrize("applied", [True, False])
+def test_rows_that_time_out_in_the_server(double: Double, opened: Opened, layout: str, applied: bool) -> None:
+    """R5, R8, R23: it may have written them and waited for another node; to the client they are not in doubt."""
+    from aerospike_double import Rule  # noqa: PLC0415  # its folder is on the path only now
+
+    store = opened(attempts=2)
+    of = with_farms_known(store, deduper(layout))
+    double.hooks.add(Rule(frozenset({"row"}), code=9, applied=applied))
+    two = craft(of, (1, (1, 2)), (2, (1, 2)))
+    if applied:
+        with pytest.raises(StoreBatchError, match="can't be told") as caught:
+            store.add_if_absent(two, NOW, END)
+        assert (caught.value.done.tolist(), caught.value.answers.tolist()) == ([False, True], [False, True])
+        assert caught.value.doubtful.tolist() == [True, False]
+    else:
+        assert store.add_if_absent(two, NOW, END).all()
+    double.hooks.add(Rule(frozenset({"row"}), code=9, applied=applied, times=None))
+    more = craft(of, (3, (1, 2)), (4, (1, 2)))
+    calls: list[tuple[Callable[[], object], bool]] = [
+        (lambda: store.absent(more, NOW), False),
+        (lambda: store.add_if_absent(more, NOW, END), True),
+        (lambda: store.add(more, NOW, END), True),
+    ]
+    for call, doubtful in calls:
+        with pytest.raises(StoreBatchError) as caught:
+            call()
+        assert not caught.value.done.any()
+        assert caught.value.doubtful.tolist() == [doubtful, doubtful]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from solus_core.cli.app import run
 from solus_core.testing import PluginContract
 
 
@@ -27,6 +29,41 @@ class TestMap(Plugin):
 
 class TestBins(Plugin):
     options = "layout=bins&farm=dc1"
+
+
+@pytest.fixture
+def dedup(
+    aerospike_hosts: list[tuple[str, int]],
+    aerospike_namespace: str,
+    aerospike_set: str,
+    client_id: str,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    tmp_path: Path,
+) -> Callable[[str], tuple[int, bytes, bytes]]:
+    """``solus dedup`` of two records, with these options in the URL: exit code, output, error output."""
+    (tmp_path / "in").write_bytes(b"a\nb\n")
+    host, port = aerospike_hosts[0]
+    url = f"aerospike://{host}:{port}/{aerospike_namespace}/{aerospike_set}"
+    options = ["--format", "lines", "--client-id", client_id, str(tmp_path / "in")]
+    return lambda more: (run(["dedup", "--store", f"{url}?{more}", *options]), *capfdbinary.readouterr())
+
+
+def test_dedup_in_a_farm_that_may_not_add_yet(dedup: Callable[[str], tuple[int, bytes, bytes]]) -> None:
+    """R25: said before anything is written, each time."""
+    assert dedup("farm=dc1")[:2] == (0, b"a\nb\n")
+    for _ in range(2):
+        code, out, err = dedup("farm=dc2")
+        assert (code, out) == (1, b"")
+        assert b"farm 'dc2' has just joined de-duper 'default', and may add from " in err
+    assert dedup("farm=dc1")[:2] == (0, b"")
+
+
+def test_dedup_with_another_layout_than_is_recorded(dedup: Callable[[str], tuple[int, bytes, bytes]]) -> None:
+    """Else Java would look in vain for what is marked."""
+    assert dedup("farm=dc1")[0] == 0
+    code, out, err = dedup("farm=dc1&layout=bins")
+    assert (code, out) == (2, b"")
+    assert b"layout: registered map, requested bins" in err
 
 
 def test_the_examples_of_the_readme(
