@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from shorturl import DATE, FAMILIES, RECORDS, drawn, number, opened, options, read, show
+from shorturl import DATE, FAMILIES, RECORDS, drawn, number, opened, options, read, run, show
 from solus_hbase.streams import CounterSink, TableMapping, create_table
 
 
@@ -18,9 +18,9 @@ def main() -> None:
         # "clicks" is no field of a record and stands for itself; "date" is one and stands for its value.
         column_families={"data": ["clicks"], "daily": ["date"]},
     )
-    before = read(context, given.table, "data", ["clicks"])
     truth: Counter[str] = Counter()
     with CounterSink(context, mapping) as sink:
+        before = read(context, given.table, "data", ["clicks"])
         for record in drawn(given.records, given.seed):
             truth[record["shorturl"]] += 1
             sink.add(record)
@@ -35,4 +35,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

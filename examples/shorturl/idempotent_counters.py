@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from thriftpy2.protocol import TCyBinaryProtocol
 from thriftpy2.transport import TBufferedTransport, TSocket, TTransportException
 
-from shorturl import DATE, FAMILIES, RECORDS, drawn, number, opened, options, read, show
+from shorturl import DATE, FAMILIES, RECORDS, drawn, number, opened, options, read, run, show
 from solus_core.errors import StoreError
 from solus_hbase import HBaseConfig, HBaseContext
 from solus_hbase.streams import IdempotentCounterSink, TableMapping, create_table
@@ -71,12 +71,12 @@ def main() -> None:
         table=given.table, row_key_field="shorturl", column_families={"data": ["clicks"], "daily": ["date"]}
     )
     columns = ["clicks", "clicks_txid:examples"]
-    before = read(good, given.table, "data", columns)
     truth: Counter[str] = Counter()
-    first = txid = max(number(last) for _, last in before)
     failed = replayed = 0
     records = drawn(given.records, given.seed)
     with until_it_works(lambda: IdempotentCounterSink(bad, mapping)) as sink:
+        before = read(good, given.table, "data", columns)
+        first = txid = max(number(last) for _, last in before)
         while batch := list(islice(records, 100)):
             truth.update(record["shorturl"] for record in batch)
             txid += 1
@@ -111,4 +111,4 @@ def until_it_works(attempt: Callable[[], T]) -> T:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

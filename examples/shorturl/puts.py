@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shorturl import FAMILIES, drawn, opened, options, read, show
+from shorturl import FAMILIES, drawn, opened, options, read, run, show
 from solus_hbase.streams import PutSink, TableMapping, create_table
 
 
@@ -30,4 +30,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

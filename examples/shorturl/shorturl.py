@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from solus_core.errors import StoreError
+from solus_core.errors import SolusError, StoreError
 from solus_hbase import HBaseConfig, HBaseContext, connect
 
 DATE: Final = "20120816"
@@ -28,6 +28,14 @@ FAMILIES: Final[dict[str, tuple[int, int | None]]] = {
     "monthly": (1, 31_536_000),
 }
 """Versions, and seconds to live."""
+
+
+def run(program: Callable[[], None]) -> None:
+    """What goes wrong ends the program with one line."""
+    try:
+        program()
+    except SolusError as error:
+        raise SystemExit(error.message) from None
 
 
 def options(about: str | None, table: str) -> argparse.Namespace:

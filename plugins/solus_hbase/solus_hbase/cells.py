@@ -19,8 +19,8 @@ class Place:
     """Where one de-duper's positions are and how they are written.
 
     ``native``: a cell's timestamp is its expiry. The newest timestamp is what HBase answers, so that the longest
-    expiry wins by itself and an add needs no read. Otherwise (``java``) the timestamp is the time of writing,
-    and legacy boolean cells may be there.
+    expiry wins by itself and an add needs no read. Otherwise (``java``) the timestamp is the time of writing, or
+    later where a cell is there that would hide ours, and legacy boolean cells may be there.
     """
 
     deduper: DeDuper
@@ -33,11 +33,15 @@ class Place:
         """How long a cell stays after it was written (R10), ms."""
         return self.deduper.config.expiry_seconds * 1_000
 
-    def stamps(self, now: int, expires_at: int) -> tuple[int, int]:
-        """Timestamp and TTL (counted from it) of the cells of one write, ms."""
+    def stamps(self, now: int, expires_at: int, newest: int = 0) -> tuple[int, int]:
+        """Timestamp and TTL (counted from it) of the cells of one write, ms.
+
+        ``newest``: the newest timestamp of the cells that are written over, which may be later than ``now``: others
+        have other clocks. It has no say in the native layout.
+        """
         if self.native:
             return expires_at, max(1, now + self.expiry_ms - expires_at)
-        return now, self.expiry_ms
+        return max(now, newest + 1), self.expiry_ms
 
     def qualifiers(self, positions: Iterable[int]) -> list[bytes]:
         """The columns to read."""
@@ -70,6 +74,18 @@ class Held:
         cell = self._cells.get(qualifier(position))
         return None if cell is None else cell[0]
 
+    def lowest(self, positions: Iterable[int]) -> int:
+        """The position that ends first, of several the first one: an unset one before all others.
+
+        Whoever raises any of the positions raises this one, so a check on it tells of all of them.
+        """
+        return min(positions, key=lambda position: (self._end(position), position))
+
+    def newest(self, positions: Iterable[int]) -> int:
+        """The newest timestamp among the cells of these positions, 0 if there are none."""
+        cells = (self._cells.get(qualifier(position)) for position in positions)
+        return max((cell[1] for cell in cells if cell is not None), default=0)
+
     def raised(self, positions: Collection[int], expires_at: int) -> dict[int, int]:
         """The positions that must be written so that each holds ``expires_at`` or later, and what to write."""
         if self._place.native:
@@ -94,8 +110,8 @@ class Held:
         """Take in cells that were just written."""
         for name, value in written:
             cell = self._cells.get(name)
-            # In the native layout a lower timestamp stays hidden.
-            if cell is None or not self._place.native or cell[1] <= timestamp:
+            # A lower timestamp stays hidden.
+            if cell is None or cell[1] <= timestamp:
                 self._cells[name] = (value, timestamp)
 
     def _live(self, position: int, now: int) -> bool:
@@ -103,6 +119,10 @@ class Held:
         if cell is not None:
             return bool(LONG.unpack(cell[0])[0] >= now)
         return not self._place.native and self._legacy(position) is not None
+
+    def _end(self, position: int) -> int:
+        value = self.value(position)
+        return -1 if value is None else int(LONG.unpack(value)[0])
 
     def _legacy(self, position: int) -> tuple[bytes, int] | None:
         cell = self._cells.get(legacy_qualifier(position))

@@ -71,7 +71,8 @@ class Writer:
     ) -> None:
         """Set each position to ``max(stored, expires_at)`` where that takes a read first (R4).
 
-        Through a gateway that isn't atomic, one position at a time.
+        Checked is the lowest, which whoever adds the same entity changes too. Through a gateway that isn't atomic,
+        each by itself.
         """
         for _ in range(_ROUNDS):
             lower = sorted(held.raised(positions, expires_at))
@@ -80,7 +81,7 @@ class Writer:
             unchanged = all(
                 self._write_if_unchanged(place, shard, held, witness, together, now, expires_at)
                 for witness, together in (
-                    [(lower[0], positions)] if self._gateway.atomic else [(one, (one,)) for one in lower]
+                    [(held.lowest(lower), positions)] if self._gateway.atomic else [(one, (one,)) for one in lower]
                 )
             )
             if unchanged:
@@ -104,8 +105,9 @@ class Writer:
         mark: tuple[bytes, bytes] | None = None,
     ) -> bool:
         """Write the positions, and the cell ``mark``, in one step if the witness is as it was read."""
-        timestamp, ttl = place.stamps(now, expires_at)
-        written = pairs(shard, held.raised(positions, expires_at))
+        raised = held.raised(positions, expires_at)
+        timestamp, ttl = place.stamps(now, expires_at, held.newest(raised))
+        written = pairs(shard, raised)
         if not self._gateway.atomic:
             written = written[:1]  # the witness itself
         if mark is not None:

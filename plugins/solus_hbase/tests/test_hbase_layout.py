@@ -96,6 +96,20 @@ def test_storage_expiry_is_counted_from_the_write() -> None:
     assert place(native=False).stamps(NOW, NOW + 300) == (NOW, 1_000_000)
 
 
+def test_a_java_cell_is_not_stamped_below_what_it_replaces() -> None:
+    """R4: HBase would go on to answer the other."""
+    for newest in (NOW - 1, NOW, NOW + 7):
+        assert place(native=False).stamps(NOW, NOW + 300, newest) == (max(NOW, newest + 1), 1_000_000)
+        assert place(native=True).stamps(NOW, NOW + 300, newest)[0] == NOW + 300
+    held = Held(place(native=False), {qualifier(i): (LONG.pack(NOW), NOW + i) for i in range(5)})
+    assert (held.newest([1, 3, 9]), held.newest([9]), held.newest([])) == (NOW + 3, 0, 0)
+
+
+def test_the_lowest_position() -> None:
+    held = Held(place(native=False), {qualifier(i): (LONG.pack(NOW - i // 2), NOW) for i in range(6)})
+    assert [held.lowest(given) for given in ([0, 1], [5, 1, 4], [3, 9, 5, 8])] == [0, 4, 8]
+
+
 def test_batches_are_grouped_and_cut() -> None:
     """Row 4: a batch may be of any size."""
     rows = [(i % 5_000, (i, i + 1)) for i in range(10_000)]

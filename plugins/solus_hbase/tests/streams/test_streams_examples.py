@@ -6,10 +6,13 @@ import importlib.util
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from solus_hbase import HBaseConfig, connect
 
 FOLDER = Path(__file__).resolve().parents[4] / "examples" / "shorturl"
 
@@ -18,6 +21,12 @@ FOLDER = Path(__file__).resolve().parents[4] / "examples" / "shorturl"
 def checkout() -> None:
     if not FOLDER.is_dir():
         pytest.skip("needs a checkout")
+
+
+@pytest.fixture(scope="module")
+def other_table(hbase_server: Any) -> None:
+    with closing(connect(HBaseConfig(hosts=f"127.0.0.1:{hbase_server.port(2)}", table="unused"))) as context:
+        context.gateway.create_table("ex_other", b"S", "NONE", [])
 
 
 def output(hbase_server: Any, program: str, table: str) -> list[str]:
@@ -56,6 +65,24 @@ def test_what_is_wrong_is_one_line(program: str, options: list[str], code: int, 
     assert done.returncode == code
     assert re.fullmatch(complaint, done.stderr.strip().splitlines()[-1])
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("program", ["puts", "counters", "idempotent_counters"])
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ("a:b:c", "create_table: table is 'a:b:c', which is no name of a table of HBase"),
+        ("ex_other", r"\w+Sink: table 'ex_other' has no column family 'data', only 'S'.*"),
+    ],
+)
+def test_a_table_that_does_not_do(
+    hbase_server: Any, other_table: None, program: str, table: str, complaint: str
+) -> None:
+    options = ["--hbase", f"127.0.0.1:{hbase_server.port(2)}", "--table", table]
+    command = [sys.executable, str(FOLDER / f"{program}.py"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(complaint, done.stderr.rstrip("\n"))
 
 
 def test_a_host_without_a_port() -> None:
