@@ -254,7 +254,7 @@ def _strict_int(value: object, _: object) -> int:
 def _strict_float(value: object, _: object) -> float:
     if type(value) in (int, float):
         return float(value)  # type: ignore[arg-type]  # the line above says it is a number
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", value):
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", value):
         return float(value)
     raise ValueError(f"{value!r} is not a number")
 

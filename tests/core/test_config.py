@@ -109,6 +109,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     [
         ({"table": "t"}, Sample("t")),
         ({"table": "t", "port": "8", "ratio": "1.5", "secure": "true"}, Sample("t", 8, 1.5, True)),
+        ({"table": "t", "ratio": "-0.5"}, Sample("t", ratio=-0.5)),  # who has the limits says what is allowed
         ({"table": "t", "level": "DC"}, Sample("t", level=Level.DC)),
         ({"table": "t", "level": Level.DC}, Sample("t", level=Level.DC)),
         ({"table": "t", "port": 8, "ratio": 2, "secure": False}, Sample("t", 8, 2.0, False)),
