@@ -34,6 +34,7 @@ pytest.register_assert_rewrite(
             "data_races",
             "hasher",
             "lab",
+            "load",
             "machine",
             "meta_store",
             "plugin",
@@ -52,6 +53,7 @@ from solus_core.testing.faults import (  # noqa: E402  # as above
 )
 from solus_core.testing.hasher import HasherContract  # noqa: E402  # as above
 from solus_core.testing.lab import craft, race, race_processes  # noqa: E402  # as above
+from solus_core.testing.load import Load  # noqa: E402  # as above
 from solus_core.testing.machine import PositionModel  # noqa: E402  # as above
 from solus_core.testing.meta_store import MetaStoreContract  # noqa: E402  # as above
 from solus_core.testing.plugin import PluginContract  # noqa: E402  # as above
@@ -67,6 +69,7 @@ __all__ = [
     "FaultySingleProbeStore",
     "Gate",
     "HasherContract",
+    "Load",
     "MetaStoreContract",
     "PluginContract",
     "PositionModel",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 import pytest
 from aerospike_samples import BOTH, DAY, NOW, batch, deduper, with_farms_known
 
 from solus_aerospike.data_store import AerospikeDataStore
 from solus_core.errors import StoreBatchError, StoreError
-from solus_core.model import DeDuper
-from solus_core.testing import craft
+from solus_core.testing import Load, craft
 
 if TYPE_CHECKING:
     from aerospike_double import Double
@@ -65,82 +63,18 @@ def test_a_stopped_server(double: Double, opened: Opened) -> None:
     assert store.add_if_absent(new, NOW, END).all(), "something was applied by a server that was stopped"
 
 
-@final
-class Load:
-    """Threads that add entities of their own, and know afterwards what must be there."""
-
-    def __init__(self, store: AerospikeDataStore, of: DeDuper) -> None:
-        self.errors: list[StoreError | StoreBatchError] = []
-        self.unexpected: list[BaseException] = []
-        self.wrong: list[str] = []
-        self.added: list[tuple[int, tuple[int, ...]]] = []
-        self._store, self._of = store, of
-        self._stopped = False
-        self._threads = [threading.Thread(target=self._work, args=(i,)) for i in range(4)]
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped = True
-        for thread in self._threads:
-            thread.join(120)
-        assert not self.unexpected, self.unexpected
-        assert not self.wrong, self.wrong
-
-    def wait_for(self, more: int) -> None:
-        """Until so many more entities were added."""
-        wanted, deadline = len(self.added) + more, time.monotonic() + 120
-        while len(self.added) < wanted and not self.unexpected:
-            assert time.monotonic() < deadline, f"stuck, the last error was {self.errors[-1:]}"
-            time.sleep(0.01)  # the load is the clock
-
-    def _work(self, number: int) -> None:
-        try:
-            for i in range(10**6):
-                if self._stopped:
-                    return
-                self._one(number, (number * 250_000 + i // 100, (i % 100 * 10, i % 100 * 10 + 1)))
-        except BaseException as error:
-            self.unexpected.append(error)
-
-    def _one(self, number: int, row: tuple[int, tuple[int, ...]]) -> None:
-        doubtful = False
-        while not self._stopped:
-            try:
-                if number % 2:
-                    self._store.add_one(self._of, *row, NOW, END)
-                elif not self._store.add_if_absent_one(self._of, *row, NOW, END) and not doubtful:
-                    self.wrong.append(f"{row} was new and is said to be present")
-                elif number == 2:
-                    self._store.add(craft(self._of, row), NOW, END)
-                if self._store.absent_one(self._of, *row, NOW):
-                    self.wrong.append(f"{row} was added and is said to be absent")
-            except (StoreError, StoreBatchError) as error:
-                self.errors.append(error)
-                # After True the rest of the round may have failed.
-                doubtful = doubtful or error.in_doubt or "adding" not in error.message or number == 2
-            else:
-                self.added.append(row)
-                return
-
-
 @BOTH
 def test_stopped_and_started_under_load(double: Double, opened: Opened, layout: str) -> None:
     """R2, R5, R23: what was added is there, and what was new was not said to be present without a doubt."""
     store = opened(timeout=1.0, attempts=2)
     of = with_farms_known(store, deduper(layout))
-    with Load(store, of) as load:
+    with Load(store, of, NOW, END) as load:
         load.wait_for(100)
         double.stop()
-        while not load.errors:
-            time.sleep(0.01)  # the load is the clock
+        load.wait_for_error()
         double.start()
         load.wait_for(100)
-    assert not store.absent(craft(of, *load.added), NOW).any()
-    assert load.errors
+    load.check()
 
 
 def test_a_frozen_server(double: Double, opened: Opened) -> None:

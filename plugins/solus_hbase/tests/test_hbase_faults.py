@@ -17,7 +17,7 @@ import pytest
 
 from solus_core.errors import ErrorCode, SolusError, StoreError
 from solus_core.model import Atomicity, DeDuper, DeDuperConfig
-from solus_core.testing import craft
+from solus_core.testing import Load, craft
 from solus_hbase import HBaseContext, HBaseDataStore, HBaseMetaStore
 from solus_hbase.dev_server import HBaseServer
 
@@ -227,77 +227,14 @@ def test_a_table_that_vanished(hbase_server: HBaseServer, opened: Callable[..., 
         assert caught.value.__cause__ is not None
 
 
-@final
-class Load:
-    """Threads that add entities of their own, and know afterwards what must be there."""
-
-    def __init__(self, store: HBaseDataStore, of: DeDuper) -> None:
-        self.errors: list[StoreError] = []
-        self.unexpected: list[BaseException] = []
-        self.wrong: list[str] = []
-        self.added: list[tuple[int, tuple[int, ...]]] = []
-        self._store, self._of = store, of
-        self._stopped = False
-        self._threads = [threading.Thread(target=self._work, args=(i,)) for i in range(4)]
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped = True
-        for thread in self._threads:
-            thread.join(120)
-        assert not self.unexpected, self.unexpected
-        assert not self.wrong, self.wrong
-
-    def wait_for(self, more: int) -> None:
-        """Until so many more entities were added."""
-        wanted, deadline = len(self.added) + more, time.monotonic() + 120
-        while len(self.added) < wanted and not self.unexpected:
-            assert time.monotonic() < deadline, f"stuck, the last error was {self.errors[-1:]}"
-            time.sleep(0.01)  # the load is the clock
-
-    def _work(self, number: int) -> None:
-        try:
-            for i in range(10**6):
-                if self._stopped:
-                    return
-                self._one(number, (number * 250_000 + i // 100, (i % 100 * 10, i % 100 * 10 + 1)))
-        except BaseException as error:
-            self.unexpected.append(error)
-
-    def _one(self, number: int, row: tuple[int, tuple[int, ...]]) -> None:
-        doubtful = False
-        while not self._stopped:
-            try:
-                if number % 2:
-                    self._store.add_one(self._of, *row, NOW, NOW + DAY)
-                elif not self._store.add_if_absent_one(self._of, *row, NOW, NOW + DAY) and not doubtful:
-                    self.wrong.append(f"{row} was new and is said to be present")
-                if self._store.absent_one(self._of, *row, NOW):
-                    self.wrong.append(f"{row} was added and is said to be absent")
-            except StoreError as error:
-                self.errors.append(error)
-                doubtful = doubtful or error.in_doubt or number % 2 == 0
-            else:
-                self.added.append(row)
-                return
-
-
-def all_there(store: HBaseDataStore, of: DeDuper, load: Load) -> bool:
-    return not store.absent(craft(of, *load.added), NOW).any()
-
-
 def test_the_gateway_restarted_under_load(hbase_server: HBaseServer, opened: Callable[..., HBaseContext]) -> None:
     store, of = HBaseDataStore(opened(hbase_server.port(2), attempts=2, backoff=0.01), "faults"), deduper()
-    with Load(store, of) as load:
+    with Load(store, of, NOW, NOW + DAY) as load:
         load.wait_for(100)
         hbase_server.kill("thrift2")
         hbase_server.start("thrift2")
         load.wait_for(100)
-    assert all_there(store, of, load)
+    load.check()
 
 
 @pytest.mark.parametrize("layout", ["native", "java"])
@@ -306,12 +243,15 @@ def test_regions_closed_and_opened_under_load(
 ) -> None:
     """What a move does to the clients of a region."""
     store, of = HBaseDataStore(opened(hbase_server.port(2), table="moving", attempts=2), "faults"), deduper(layout)
-    with contextlib.closing(happybase.Connection("127.0.0.1", hbase_server.port(1))) as admin, Load(store, of) as load:
+    with (
+        contextlib.closing(happybase.Connection("127.0.0.1", hbase_server.port(1))) as admin,
+        Load(store, of, NOW, NOW + DAY) as load,
+    ):
         for _ in range(3):
             load.wait_for(50)
             reopen(admin, "moving")
         load.wait_for(50)
-    assert all_there(store, of, load)
+    load.check()
 
 
 def test_hbase_killed_and_restarted_under_load(hbase_server: HBaseServer, opened: Callable[..., HBaseContext]) -> None:
@@ -321,7 +261,7 @@ def test_hbase_killed_and_restarted_under_load(hbase_server: HBaseServer, opened
     meta.create(of)
     long_lived = craft(of, *((-i, (1, 2, 3)) for i in range(1, 500)))
     store.add(long_lived, NOW, NOW + 9 * DAY)
-    with Load(store, of) as load:
+    with Load(store, of, NOW, NOW + DAY) as load:
         load.wait_for(100)
         hbase_server.kill("master")
         hbase_server.start("master")
@@ -329,7 +269,7 @@ def test_hbase_killed_and_restarted_under_load(hbase_server: HBaseServer, opened
         hbase_server.kill("thrift1", "thrift2")
         hbase_server.start("thrift1", "thrift2")
         load.wait_for(100)
-    assert all_there(store, of, load)
+    load.check()
     assert not store.absent(long_lived, NOW + 9 * DAY).any()
     assert meta.get(of.name) == of
 
