@@ -92,7 +92,7 @@ class AerospikeMetaStore:
         self._check()
         self._ask_for_index()
         context = self._context
-        policy = context.policy(total_timeout=_QUERY_TIMEOUT)
+        policy = context.policy(total_timeout=_QUERY_TIMEOUT, socket_timeout=_QUERY_TIMEOUT)
         found = context.caller.read(
             f"listing the de-dupers of client {self._client_id!r}",
             lambda: context.client.query(context.config.namespace, self._set).results(policy),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from aerospike_samples import BOTH, DAY, NOW, orders, with_farms_known
 
@@ -89,10 +90,34 @@ def test_positions_counted(connected: Connected, client_id: str, layout: str) ->
         stores["dc2"].add(craft(of, (5, (2, 3))), NOW, NOW + 2_000)
         stores["dc2"].add(craft(of, (5, (4, 5))), NOW, NOW + 10)
         for store in stores.values():
-            found = store._calls.live(store._place(of), farms, [5, 6, 7], NOW + 11)
-            assert sorted(found) == [NOW + 1_000] * 3 + [NOW + 2_000] * 2
+            for order in (farms, farms[::-1]):
+                found = store._calls.live(store._place(of), order, [5, 6, 7], NOW + 11)
+                assert sorted(found) == [NOW + 1_000] * 3 + [NOW + 2_000] * 2
         stats = stores["dc1"].stats(of, NOW)
         assert stats.total == of.config.shards * of.config.bits_per_shard
+
+
+class First:
+    """Draws the first of what there is, and each once."""
+
+    def choice(self, of: Any, count: int, *, replace: bool) -> Any:
+        assert not replace
+        return np.arange(count) if isinstance(of, int) else of[:count]
+
+
+@pytest.mark.parametrize(("bits", "shards"), [(1_000, 200), (30_000, 6)])
+def test_the_sample_of_the_statistics(
+    connected: Connected, client_id: str, monkeypatch: pytest.MonkeyPatch, bits: int, shards: int
+) -> None:
+    """R1: of what was looked at all that lives is counted; of large shards fewer are read; 1,000 expiries are told."""
+    monkeypatch.setattr("solus_aerospike.data_store.np.random.default_rng", First)
+    store, of = AerospikeDataStore(connected(), client_id), orders(client_id, "map", bits_per_shard=bits)
+    for shard in range(8):
+        store.add_one(of, shard, range(200), NOW, NOW + DAY)
+    seen = store.stats(of, NOW)
+    assert (seen.live, seen.seen) == (200 * min(8, shards), shards * bits)
+    assert seen.expiries == (NOW + DAY,) * 1_000
+    assert store.stats(of, NOW + DAY + 1).live == 0
 
 
 def test_other_layouts_are_refused(connected: Connected, client_id: str) -> None:

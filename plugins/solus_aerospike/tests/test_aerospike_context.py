@@ -16,13 +16,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import pytest
-from aerospike.exception import AerospikeError
+from aerospike.exception import AerospikeError, ClientError
 from attrs import frozen
 
-from solus_aerospike import AerospikeConfig, AerospikeContext, AerospikeMetaStore, connect
-from solus_core.errors import ErrorCode, StoreError
-from solus_core.model import DeDuper, DeDuperConfig
+from solus_aerospike import AerospikeConfig, AerospikeContext, AerospikeDataStore, AerospikeMetaStore, connect
+from solus_core.errors import ErrorCode, StoreBatchError, StoreError
+from solus_core.model import DeDuper, DeDuperConfig, Level
+from solus_core.testing import craft
 
 if TYPE_CHECKING:
     from aerospike_double import Double
@@ -47,6 +49,26 @@ def test_nobody_listens() -> None:
         connect(unused)
     assert caught.value.code is ErrorCode.AEROSPIKE_ERROR
     assert caught.value.__cause__ is not None
+
+
+def test_what_the_client_is_told(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R23: the login, and the time of each call; a server that can't be reached may be back for the next try."""
+    import aerospike  # noqa: PLC0415  # as in the conftest
+
+    told: list[dict[str, Any]] = []
+    client = aerospike.client
+
+    def flaky(settings: dict[str, Any]) -> Any:
+        told.append(settings)
+        if len(told) == 1:
+            raise ClientError(-10, "refused")
+        return client({"hosts": settings["hosts"]})
+
+    monkeypatch.setattr(aerospike, "client", flaky)
+    context = connect(config(double, user="me", password="mine", timeout=1.5, attempts=2, backoff=0.001))
+    assert [(one["user"], one["password"]) for one in told] == [("me", "mine")] * 2
+    assert context.policy(ttl=5) == {"total_timeout": 1_500, "socket_timeout": 1_500, "max_retries": 0, "ttl": 5}
+    context.close()
 
 
 def test_the_next_host_is_asked(double: Double) -> None:
@@ -82,6 +104,26 @@ def test_a_borrowed_client_stays_open(double: Double) -> None:
     context.close()
     assert works(AerospikeContext(client, config(double)))
     client.close()
+
+
+def test_a_borrowed_client_that_its_owner_closed(double: Double) -> None:
+    """R22: in batches too the driver raises for that, while it does not for what the network does."""
+    import aerospike  # noqa: PLC0415  # as in the conftest
+
+    client = aerospike.client({"hosts": double.hosts})
+    store = AerospikeDataStore(AerospikeContext(client, config(double, attempts=2, backoff=0.001)), "shop")
+    of = attrs.evolve(OFFERS, layout="map", config=DeDuperConfig(level=Level.DC))
+    client.close()
+    calls: list[Callable[[], object]] = [
+        lambda: store.absent_one(of, 1, (1, 2), 5),
+        lambda: store.absent(craft(of, (1, (1, 2))), 5),
+        lambda: store.add_if_absent(craft(of, (1, (1, 2))), 5, 9),
+    ]
+    for call in calls:
+        with pytest.raises((StoreError, StoreBatchError), match=r"ClusterError \(11\): No connection") as caught:
+            call()
+        assert caught.value.code is ErrorCode.AEROSPIKE_ERROR
+        assert isinstance(caught.value.__cause__, AerospikeError)
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["closed", "silent"])
@@ -198,6 +240,8 @@ def test_a_forked_child_has_a_client_of_its_own(double: Double) -> None:
     assert in_child(lambda: context.client is context.client) == "True"
     assert in_child(let_go) == "survived"
     assert works(context)
+    with context._lock:  # as another thread may, when it closes
+        assert in_child(lambda: works(context)) == "True"
     context.close()
     assert "is closed" in in_child(lambda: context.client)
 

@@ -150,6 +150,31 @@ def test_rows_that_fail(double: Double, opened: Opened, layout: str) -> None:
     assert not hot.value.in_doubt
 
 
+def test_a_ttl_that_others_keep_changing(double: Double, opened: Opened) -> None:
+    """R8, R23: a write that never meets the TTL that it expects is an error: not done, not present, not forgotten."""
+    store = opened()
+    of = with_farms_known(store, deduper("bins"))
+    row = (5, (1, 2))
+    double.hooks.fail(27, "operate", "row", times=None)
+    calls: list[Callable[[], object]] = [
+        lambda: store.add_one(of, *row, NOW, END),
+        lambda: store.add_if_absent_one(of, *row, NOW, END),
+        lambda: store.add(craft(of, row), NOW, END),
+        lambda: store.add_if_absent(craft(of, row), NOW, END),
+    ]
+    for call in calls:
+        with pytest.raises(
+            (StoreError, StoreBatchError), match=r"others changed the record's TTL .* 20 times"
+        ) as caught:
+            call()
+        assert caught.value.code is ErrorCode.AEROSPIKE_ERROR
+        assert not caught.value.in_doubt
+        if isinstance(caught.value, StoreBatchError):
+            assert not caught.value.done.any()
+    double.hooks.clear()
+    assert store.add_if_absent_one(of, *row, NOW, END)
+
+
 @BOTH
 @pytest.mark.parametrize("silent", [True, False], ids=["no answer", "cut off"])
 @pytest.mark.parametrize("applied", [True, False])

@@ -56,6 +56,15 @@ def test_one_that_can_not_be_read(
             meta.get("bad")
 
 
+def test_one_that_does_not_say_its_name(open_double: OpenMeta, client_id: str) -> None:
+    """Then it is in the key."""
+    meta = open_double()
+    key = ("test", f"{client_id}_solus_DEDUPER", f"{client_id}|bad")
+    fields = {f"dc1##{field}": value for field, value in JAVA.items() if field != "name"}
+    meta._context.client.put(key, fields, policy={"key": aerospike.POLICY_KEY_SEND})
+    assert [deduper.name for deduper in meta.active()] == ["bad"]
+
+
 def test_no_record_expires(double: Double, open_double: OpenMeta, monkeypatch: pytest.MonkeyPatch) -> None:
     """R13: not even where the namespace gives records a TTL by default."""
     monkeypatch.setattr(double.namespaces["test"], "default_ttl", 100)
@@ -81,6 +90,16 @@ def test_an_index_of_the_set(double: Double, open_double: OpenMeta, refused: boo
     indexes.clear()
     assert [deduper.name for deduper in meta.active()] == ["offers"]
     assert not indexes
+
+
+def test_a_query_that_takes_long(double: Double, open_double: OpenMeta) -> None:
+    """R16: a server that looks at all records of a namespace is silent for longer than another call may be."""
+    from aerospike_double import Rule  # noqa: PLC0415  # its folder is on the path only now
+
+    meta = open_double(attempts=1)
+    meta.create(OFFERS)
+    double.hooks.add(Rule(frozenset({"query"}), delay=2 * meta._context.config.timeout))
+    assert [deduper.name for deduper in meta.active()] == ["offers"]
 
 
 def test_a_query_that_never_ends(double: Double, open_double: OpenMeta, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from aerospike_samples import java
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solus_aerospike import AerospikeConfig
+from solus_aerospike import AerospikeConfig, room
 from solus_aerospike.config import BIN_BYTES, BINS_FARM_BYTES
 from solus_aerospike.layout import RecordKeys, data_set, meta_key, meta_set, v0_bin, v1_bin, v2_bin
 from solus_aerospike.records import bins_of, decode, encode, parse
@@ -55,6 +55,9 @@ def test_the_newest_farm_decides() -> None:
     older, newer = java("dc1", bps=1_000), java("dc2", bps=2_000, updated=NOW + 5)
     for bins in (older | newer, newer | older):
         assert (read(bins).config.bits_per_shard, read(bins).updated_at) == (2_000, NOW + 5)
+    older, newer = java("dc2", bps=1_000), java("dc1", bps=2_000, updated=NOW + 5)
+    assert read(older | newer).config.bits_per_shard == 2_000
+    assert read(java("dc2") | java("dc1", bps=2_000)) == read(java("dc1", bps=2_000) | java("dc2")), "of the same time"
 
 
 @pytest.mark.parametrize("inactive", [False, 0])
@@ -148,6 +151,26 @@ def test_records_come_back(name: str, level: Level, layout: str, active: bool, k
 def test_keys_and_bins_of_data() -> None:
     assert RecordKeys("shop", "offers")(-7) == "-7|shop|offers"
     assert (v2_bin("dc1", 5), v1_bin("dc1", 5), v0_bin(-5)) == ("dc1#b5", "dc1##b_5_ttl", "b_-5_ttl")
+
+
+@pytest.mark.parametrize(
+    ("layout", "bits", "farms", "most", "told"),
+    [
+        ("map", 1_000, ["dc1"], 12_300, None),
+        ("map", 1_000, ["dc1"], 12_299, "a full shard takes 12,300 bytes"),
+        ("map", 40_000, ["dc1"], 2**23, None),
+        ("bins", 1_000, ["dc1"], 19_200, None),
+        ("bins", 1_000, ["dc1"], 19_199, "a full shard takes 19,200 bytes"),
+        ("bins", 1_000, ["dc1", "dc-345"], 41_200, None),
+        ("bins", 1_000, ["dc1", "dc-345"], 41_199, "a full shard of 2 farms takes 41,200 bytes"),
+        ("bins", 32_767, ["dc1"], 2**23, None),
+        ("bins", 32_768, ["dc1"], 2**23, "a full shard takes 32,768 bins, where a record has 32,767"),
+    ],
+)
+def test_room_in_a_record(layout: str, bits: int, farms: list[str], most: int, told: str | None) -> None:
+    """R8: to the byte; what does not fit is refused before data are lost."""
+    problems = room.problems(layout, bits, farms, most)
+    assert (told is None and not problems) or (told is not None and told in "".join(problems))
 
 
 def test_sets() -> None:

@@ -64,6 +64,12 @@ def test_maps(connected: Connected, reader: Reader, client_id: str) -> None:
     assert bins["dc1"] == {-7: NOW + 2 * DAY, 0: NOW + 60_000, 1: NOW + DAY, 2: NOW + 2 * DAY, 3: NOW + DAY}
 
 
+def test_recorded_without_a_layout(connected: Connected, reader: Reader, client_id: str) -> None:
+    """Then it is one of Java's."""
+    AerospikeDataStore(connected(), client_id).add_one(orders(client_id, ""), 5, [1], NOW, NOW + DAY)
+    assert reader.bins(f"5|{client_id}|orders") == {"dc1#b1": NOW + DAY}
+
+
 def test_maps_of_a_large_shard(connected: Connected, reader: Reader, client_id: str) -> None:
     """The positions of a large shard are in several maps, of which each is as short as a small shard's."""
     of = orders(client_id, "map", bits_per_shard=30_000)
@@ -102,6 +108,17 @@ def test_bins(connected: Connected, reader: Reader, client_id: str) -> None:
         "dc-001#b999": NOW + 2 * DAY,
         "dc-001#b29999": NOW + 60_000,
     }
+
+
+@BOTH
+def test_a_millisecond_longer_stays(connected: Connected, reader: Reader, client_id: str, layout: str) -> None:
+    """R4"""
+    store, of = AerospikeDataStore(connected(), client_id), orders(client_id, layout)
+    for expires_at in (NOW + DAY, NOW + DAY + 1, NOW + DAY):
+        store.add_one(of, 5, [1], NOW, expires_at)
+    assert reader.bins(f"5|{client_id}|orders") == (
+        {"dc1": {1: NOW + DAY + 1}} if layout == "map" else {"dc1#b1": NOW + DAY + 1}
+    )
 
 
 @BOTH
@@ -152,7 +169,7 @@ LEFT: list[tuple[dict[str, int], bool]] = [
     ("position", "bins", "absent"),
     [
         (position, {name.format(position): left for name, left in bins.items()}, absent)
-        for position in (7, -1, 15_999)
+        for position in (7, -1, 1_234, 15_999)
         for bins, absent in LEFT
         if all(len(name.format(position)) <= 15 for name in bins)
     ],
@@ -166,7 +183,7 @@ def test_what_java_left(
         AerospikeMetaStore(connected(farm=farm), client_id).create(of)
     stored = {name: NOW + left for name, left in bins.items()}
     store = AerospikeDataStore(connected(), client_id)
-    reader.put(f"5|{client_id}|orders", {**stored, "dc1#b0": NOW + DAY, "other": 1})
+    reader.put(f"5|{client_id}|orders", {**stored, "dc1#b0": NOW + DAY, "other": 1, "o#bther": 1})
     row = (5, (position, 0))
     assert store.absent(craft(of, row), NOW).tolist() == [absent]
     assert store.absent_one(of, *row, NOW) is absent

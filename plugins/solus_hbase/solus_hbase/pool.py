@@ -84,12 +84,9 @@ class ConnectionPool(Generic[C]):
 
     def give_back(self, connection: C) -> None:
         """Take back a connection that works."""
+        self._idle.append((connection, self._clock()))
         if self._closed:
-            connection.close()
-        else:
-            self._idle.append((connection, self._clock()))
-            if self._closed:  # since we looked
-                self._hang_up()
+            self._hang_up()
         self._places.release()
 
     def drop(self, connection: C) -> None:

@@ -109,13 +109,14 @@ def test_dropped_ones_leave_their_place(board: Switchboard) -> None:
     assert [line.state for line in board.lines] == ["closed"] * 5
 
 
-def test_failing_to_open_leaves_the_place(board: Switchboard) -> None:
+@pytest.mark.parametrize("error", [StoreError(ErrorCode.HBASE_ERROR, "unreachable"), KeyboardInterrupt("unreachable")])
+def test_failing_to_open_leaves_the_place(error: BaseException) -> None:
     def fail() -> Line:
-        raise StoreError(ErrorCode.HBASE_ERROR, "unreachable")
+        raise error
 
     pool: ConnectionPool[Line] = ConnectionPool(fail, size=1, wait=0.01)
     for _ in range(3):
-        with pytest.raises(StoreError, match="unreachable"):
+        with pytest.raises(type(error), match="unreachable"):
             pool.take()
 
 
@@ -130,6 +131,56 @@ def test_closing(board: Switchboard) -> None:
     assert used.state == "closed"
     with pytest.raises(StoreError, match="closed"):
         pool.take()
+
+
+class Places(threading.Semaphore):
+    """Says when somebody waits for one."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.waited_for = threading.Event()
+        self.waits: list[float | None] = []
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        if blocking:
+            self.waits.append(timeout)
+            self.waited_for.set()
+        return super().acquire(blocking, timeout)
+
+
+def test_closed_while_all_are_in_use(board: Switchboard) -> None:
+    """Who comes then is told at once; who waits already opens no other connection, which nobody would hang up."""
+    pool = board.pool(size=1, wait=30)
+    pool._places = places = Places(1)
+    used, told = pool.take(), list[str]()
+
+    def wait() -> None:
+        with pytest.raises(StoreError) as caught:
+            pool.take()
+        told.append(caught.value.message)
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    assert places.waited_for.wait(30)
+    pool.close()
+    with pytest.raises(StoreError, match="is closed"):
+        pool.take()
+    pool.give_back(used)
+    waiter.join(30)
+    assert told == ["the connection to HBase is closed"]
+    assert [line.state for line in board.lines] == ["closed"]
+
+
+def test_closed_while_one_is_given_back(board: Switchboard) -> None:
+    """By another thread, just after it was asked whether the pool is closed."""
+
+    def closing() -> float:
+        pool.close()
+        return 0.0
+
+    pool = ConnectionPool(board.open, size=1, wait=0.01, clock=closing)
+    pool.give_back(pool.take())
+    assert [line.state for line in board.lines] == ["closed"]
 
 
 def test_a_forked_child_leaves_the_parents_connections_alone(board: Switchboard) -> None:
@@ -207,19 +258,19 @@ def test_tries_are_bounded(board: Switchboard) -> None:
 
 
 def test_a_pause_comes_before_each_further_try(board: Switchboard, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R23: of random length, and longer each time."""
+    """R23: of random length, and longer each time, up to two seconds."""
     pauses: list[float] = []
     monkeypatch.setattr("tenacity.nap.time.sleep", pauses.append)
-    calls = Caller(board.pool(), judge, attempts=4, backoff=0.5)
+    calls = Caller(board.pool(), judge, attempts=5, backoff=0.5)
     for _ in range(20):
         with pytest.raises(StoreError):
-            calls.read("get", answering(*["curable"] * 4))
-    assert len(pauses) == 60
-    for i, longest in enumerate((0.5, 1, 2)):
-        assert longest / 2 < max(pauses[i::3]) <= longest
+            calls.read("get", answering(*["curable"] * 5))
+    assert len(pauses) == 80
+    for i, longest in enumerate((0.5, 1, 2, 2)):
+        assert longest / 2 < max(pauses[i::4]) <= longest
     with pytest.raises(StoreError):
         calls.read("get", answering("refused"))
-    assert len(pauses) == 60, "nothing is waited for where no try follows"
+    assert len(pauses) == 80, "nothing is waited for where no try follows"
 
 
 def test_what_a_repeat_can_not_cure_is_not_repeated(board: Switchboard) -> None:
@@ -252,9 +303,51 @@ def test_a_call_that_is_made_once(board: Switchboard, outcome: str, in_doubt: bo
     assert isinstance(caught.value.__cause__, DriverError)
 
 
-def test_errors_of_ours_are_not_taken_for_the_drivers(board: Switchboard) -> None:
+@pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt])
+def test_errors_of_ours_are_not_taken_for_the_drivers(board: Switchboard, kind: type[BaseException]) -> None:
+    """R23: nor is the connection used again: the next call on it would be given the answer to this one."""
     calls = caller(board)
-    with pytest.raises(ZeroDivisionError):
-        calls.read("get", answering(ZeroDivisionError()))
+    with pytest.raises(kind):
+        calls.read("get", interrupted(kind))
     for _ in range(5):  # its place is free again
         assert calls.read("get", answering(True))
+    assert [line.state for line in board.lines] == ["closed", "open"]
+
+
+def interrupted(kind: type[BaseException]) -> Callable[[Line], bool]:
+    def call(_: Line) -> bool:
+        raise kind
+
+    return call
+
+
+def test_a_server_that_can_not_be_reached_at_first(board: Switchboard) -> None:
+    """R23: it may be back soon, and nothing was sent, so nothing is in doubt."""
+    refused = StoreError(ErrorCode.HBASE_ERROR, "unreachable")
+    refused.__cause__ = ConnectionRefusedError()
+    tries: list[int] = []
+
+    def open_third_time() -> Line:
+        tries.append(1)
+        if len(tries) < 3:
+            raise refused
+        return board.open()
+
+    pool = ConnectionPool(open_third_time, size=1, wait=0.01)
+    assert Caller(pool, judge, attempts=3, backoff=0.000_001).write("put", answering(True))
+    tries.clear()
+    board.lines[0].dead = True
+    with pytest.raises(StoreError, match="unreachable") as caught:
+        Caller(pool, judge, attempts=2, backoff=0.000_001).write("put", answering(True))
+    assert (len(tries), caught.value.in_doubt) == (2, False)
+
+
+def test_a_pool_that_is_used_up_was_waited_for(board: Switchboard) -> None:
+    """R23: once, and not for each try."""
+    pool = board.pool(size=1)
+    pool._places = places = Places(1)
+    used = pool.take()
+    with pytest.raises(StoreError, match="no connection became free"):
+        Caller(pool, judge, attempts=3, backoff=0.000_001).read("get", answering(True))
+    assert places.waits == [0.01]
+    pool.give_back(used)
