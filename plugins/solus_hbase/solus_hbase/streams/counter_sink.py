@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias, final
 
 from solus_core.clock import system_clock
 from solus_core.errors import InvalidConfigError, StoreError
 from solus_hbase.context import HBaseContext
 from solus_hbase.gateway.stream_calls import Column, refused, stream_calls
-from solus_hbase.streams.buffer import Entry, OnBad, Outcome
 from solus_hbase.streams.errors import Record
 from solus_hbase.streams.mapping import TableMapping
+from solus_hbase.streams.outcome import Entry, OnBad, Outcome
 from solus_hbase.streams.rows import Rows
 from solus_hbase.streams.sink import BufferedSink
 from solus_hbase.workers import Workers
@@ -31,9 +32,9 @@ class CounterSink(BufferedSink[_Payload]):
     The increments of one flush are summed for each counter, and sent as one call for each row, several at a time.
 
     **At least once**: an increment whose answer was lost may have been applied, and is sent again with the next
-    flush. ``IdempotentCounterSink`` counts once. ``FlushError.doubtful`` are the records that this is about. An
-    interrupt (Ctrl-C) in a flush waits for the calls under way; those whose answer it cuts off are in doubt too, and
-    a ``FlushError`` is its cause.
+    flush. ``IdempotentCounterSink`` counts once. ``FlushError.doubtful`` are the records that this is about, each as
+    often as it may count again. An interrupt (Ctrl-C) in a flush waits for the calls under way; those whose answer it
+    cuts off are in doubt too, and a ``FlushError`` is its cause, or is raised by the next call.
     ``on_bad``, ``clock``, ``patience``: as in ``PutSink``.
     """
 
@@ -52,7 +53,7 @@ class CounterSink(BufferedSink[_Payload]):
             context, mapping.table, list(mapping.column_families), what="CounterSink", write_to_wal=mapping.write_to_wal
         )
         self._workers = Workers(context.config.pool_size)
-        super().__init__(self._payload, self._write, mapping, on_bad, clock, patience)
+        super().__init__(self._payload, self._write, mapping, on_bad, clock, patience, repeatable=False)
 
     def close(self) -> None:
         super().close()
@@ -62,47 +63,35 @@ class CounterSink(BufferedSink[_Payload]):
         row, columns, size = self._rows.counters(record)
         return (row, columns), size
 
-    def _write(self, entries: list[Entry[_Payload]]) -> Outcome[_Payload]:
-        rows: dict[bytes, Counter[Column]] = {}
-        for entry in entries:
+    def _write(self, outcome: Outcome[_Payload]) -> None:
+        rows: dict[bytes, tuple[list[Entry[_Payload]], Counter[Column]]] = {}
+        for entry in outcome.batch:
             row, columns = entry.payload
-            rows.setdefault(row, Counter()).update(columns)
-        errors: dict[bytes, StoreError] = {}
-        tried: set[bytes] = set()
-        done: set[bytes] = set()
+            part, amounts = rows.setdefault(row, ([], Counter()))
+            part.append(entry)
+            amounts.update(columns)
         silent = False
 
-        def send(row: bytes, amounts: Counter[Column]) -> None:
+        def send(row: bytes, part: list[Entry[_Payload]], amounts: Counter[Column]) -> None:
             nonlocal silent
             if silent:
                 return
-            tried.add(row)
+            outcome.begun.append(part)
             try:
                 self._calls.increment(row, amounts)
             except StoreError as error:
-                errors[row] = error
-                # Where nobody answers, each further row would wait for that too.
-                if not refused(error):
+                outcome.errors.append(error)
+                if not error.in_doubt:
+                    outcome.unapplied.append(part)
+                if refused(error):
+                    outcome.refused += [(entry, error) for entry in part]
+                else:
+                    # Where nobody answers, each further row would wait for that too.
                     silent = True
             else:
-                done.add(row)
+                outcome.done.append(part)
 
-        stopped: BaseException | None = None
-        try:
-            self._workers.run([_later(send, row, amounts) for row, amounts in rows.items()])
-        except BaseException as error:  # what is done must be known to be done: sent again, it would count again
-            stopped = error
-        failed = [entry for entry in entries if entry.payload[0] not in done]
-        # A row under way when we were stopped is as one whose answer was lost.
-        doubtful = {row for row in tried - done if row not in errors or errors[row].in_doubt}
-        bad = {row: error for row, error in errors.items() if refused(error)}
-        outages = (error for row, error in errors.items() if row not in bad)
-        return Outcome(
-            failed,
-            [entry for entry in failed if entry.payload[0] in doubtful],
-            stopped or next(outages, next(iter(errors.values()), None)),
-            [(entry, bad[entry.payload[0]]) for entry in failed if entry.payload[0] in bad],
-        )
+        self._workers.run([partial(send, row, part, amounts) for row, (part, amounts) in rows.items()])
 
 
 def check_counters(mapping: TableMapping, what: str) -> None:
@@ -111,7 +100,3 @@ def check_counters(mapping: TableMapping, what: str) -> None:
         raise InvalidConfigError(
             what, [f"timestamp_field is {mapping.timestamp_field!r}, and an increment carries no timestamp"]
         )
-
-
-def _later(send: Callable[[bytes, Counter[Column]], None], row: bytes, amounts: Counter[Column]) -> Callable[[], None]:
-    return lambda: send(row, amounts)

@@ -32,10 +32,14 @@ class RecordError(SolusError):
 class FlushError(SolusError):
     """A flush failed. The sink keeps what was not written: do not add it again.
 
-    ``records``: exactly those that are not known to be written, in the order in which they were added.
-    ``doubtful``: those among them that may have been written all the same. A put may be repeated, an increment
-    counts again. ``refused``: those that the server looked at and refused: to send them again will not help, to
-    ``take_back`` these lets the rest go on. The driver's error is the cause.
+    ``records``: exactly those that are not known to be written, in the order in which they were added; none if
+    a later try, within ``patience``, has written them. ``doubtful``: those that may have been written all the same,
+    each as often as a try left that open. A put may be repeated, an increment counts again. ``refused``: those of
+    ``records`` that the server looked at and refused: to send them again will not help, to ``take_back`` these lets
+    the rest go on. The driver's error is the cause.
+
+    Raised by ``add``, the record just given was taken, as with any error but ``BufferFullError`` and
+    ``RecordError``. It is among ``records`` if it was part of the flush.
     """
 
     def __init__(
@@ -46,10 +50,13 @@ class FlushError(SolusError):
         refused: Sequence[Record],
         taken: int,
     ) -> None:
-        few = ", ".join(shown(record) for record in records[:_SHOWN]) + (", ..." if len(records) > _SHOWN else "")
+        shown_of = records or doubtful
+        few = ", ".join(shown(record) for record in shown_of[:_SHOWN]) + (", ..." if len(shown_of) > _SHOWN else "")
         super().__init__(
             error.code,
-            f"{error.message}; of {taken} records {len(records)} are not written, and kept: {few}",
+            f"{error.message}; of {taken} records {len(records)} are not written, and kept: {few}"
+            if records
+            else f"{error.message}; the next try wrote all, some perhaps twice: {few}",
             in_doubt=bool(doubtful),
         )
         self.records = tuple(records)

@@ -26,10 +26,10 @@ from attrs import define
 from solus_core.errors import ErrorCode, InvalidArgumentError, StoreError
 from solus_hbase.context import HBaseContext
 from solus_hbase.gateway.stream_calls import COUNTER, Column, StreamCalls, refused, stream_calls
-from solus_hbase.streams.buffer import OnBad
 from solus_hbase.streams.counter_sink import check_counters
 from solus_hbase.streams.errors import CounterError, Record, RecordError, StaleTransactionError
 from solus_hbase.streams.mapping import TableMapping
+from solus_hbase.streams.outcome import OnBad
 from solus_hbase.streams.rows import TXID, Rows
 from solus_hbase.streams.sink import check_callable
 from solus_hbase.workers import Workers

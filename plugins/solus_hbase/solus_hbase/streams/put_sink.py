@@ -11,9 +11,9 @@ from solus_core.errors import BatchError, InvalidArgumentError, InvalidConfigErr
 from solus_core.handle import DeDuperHandle
 from solus_hbase.context import HBaseContext
 from solus_hbase.gateway.stream_calls import refused, stream_calls
-from solus_hbase.streams.buffer import Entry, OnBad, Outcome
 from solus_hbase.streams.errors import Record, RecordError
 from solus_hbase.streams.mapping import DEFAULT_BUFFER, TableMapping
+from solus_hbase.streams.outcome import Entry, OnBad, Outcome
 from solus_hbase.streams.rows import Rows
 from solus_hbase.streams.sink import BufferedSink, check_callable
 
@@ -64,7 +64,7 @@ class PutSink(BufferedSink[_Payload]):
         self._calls = stream_calls(
             context, mapping.table, list(mapping.column_families), what="PutSink", write_to_wal=mapping.write_to_wal
         )
-        super().__init__(self._payload, self._write, mapping, on_bad, clock, patience)
+        super().__init__(self._payload, self._write, mapping, on_bad, clock, patience, repeatable=True)
 
     def _payload(self, record: Record) -> tuple[_Payload, int]:
         put, size = self._rows.put(record)
@@ -79,53 +79,52 @@ class PutSink(BufferedSink[_Payload]):
         except Exception as error:  # of whatever key is made of: it is this record that it can't do
             raise RecordError(record, "key", f"gives no entity: {type(error).__name__}: {error}") from error
 
-    def _write(self, entries: list[Entry[_Payload]]) -> Outcome[_Payload]:
-        return self._put(entries) if self._unique is None else self._put_unique(entries, *self._unique)
+    def _write(self, outcome: Outcome[_Payload]) -> None:
+        if self._unique is None:
+            self._put(outcome)
+        else:
+            self._put_unique(outcome, *self._unique)
 
-    def _put(self, entries: list[Entry[_Payload]]) -> Outcome[_Payload]:
-        failed: list[Entry[_Payload]] = []
-        doubtful: list[Entry[_Payload]] = []
-        bad: list[tuple[Entry[_Payload], SolusError]] = []
-        first: StoreError | None = None
-        parts, given_up = _calls_of(entries)[::-1], 0
+    def _put(self, outcome: Outcome[_Payload]) -> None:
+        parts, given_up = _calls_of(outcome.batch)[::-1], 0
         while parts:
             part = parts.pop()
+            outcome.begun.append(part)
             try:
                 self._calls.put([entry.payload[0] for entry in part])
             except StoreError as error:
-                first = first or error
+                outcome.errors.append(error)
                 looked_at = refused(error)
                 if looked_at and len(part) > 1 and given_up < _MOST_REFUSED:
                     middle = len(part) // 2
                     parts += [part[middle:], part[:middle]]
                     continue
                 given_up += 1
-                failed += part
                 # Of several rows, those beside the refused one may be written.
-                doubtful += part if error.in_doubt or len(part) > 1 else []
-                if looked_at:
-                    bad += [(part[0], error)] if len(part) == 1 else []
-                else:
+                if len(part) == 1 and not error.in_doubt:
+                    outcome.unapplied.append(part)
+                if not looked_at:
                     # Nobody answers: the other parts would each wait for that too.
-                    failed += [entry for one in reversed(parts) for entry in one]
-                    first = error
-                    break
-        return Outcome(failed, doubtful, first, bad)
+                    return
+                if len(part) == 1:
+                    outcome.refused.append((part[0], error))
+            else:
+                outcome.done.append(part)
 
-    def _put_unique(
-        self, entries: list[Entry[_Payload]], unique: DeDuperHandle, _: object, ttl: Ttl
-    ) -> Outcome[_Payload]:
+    def _put_unique(self, outcome: Outcome[_Payload], unique: DeDuperHandle, _: object, ttl: Ttl) -> None:
         first: dict[bytes, Entry[_Payload]] = {}
-        for entry in entries:
+        for entry in outcome.batch:
             first.setdefault(entry.payload[1], entry)
-        try:
-            absent = unique.check_absence_many(first)
-        except SolusError as error:
-            return Outcome(entries, [], error)
-        outcome = self._put([entry for entity, entry in first.items() if absent[entity]])
-        failure = outcome.error
-        undone: set[object] = {entry.payload[1] for entry in outcome.failed}
-        doubtful: set[object] = {entry.payload[1] for entry in outcome.doubtful}
+        absent = unique.check_absence_many(first)
+        # Until it is marked, what is written is not done.
+        outcome.begun.append(outcome.batch)
+        puts = Outcome([entry for entity, entry in first.items() if absent[entity]])
+        self._put(puts)
+        _, kept = puts.split()
+        undone: set[object] = {entry.payload[1] for entry in kept}
+        doubtful: set[object] = {entry.payload[1] for entry in puts.doubtful(kept)}
+        outcome.errors += puts.errors
+        outcome.refused += puts.refused
         fresh = [entity for entity in first if absent[entity] and entity not in undone]
         try:
             unique.add_many(fresh, ttl)
@@ -134,13 +133,9 @@ class PutSink(BufferedSink[_Payload]):
             unmarked = error.unprocessed if isinstance(error, BatchError) else fresh
             undone.update(unmarked)
             doubtful.update(unmarked)
-            failure = failure or error
-        return Outcome(
-            [entry for entry in entries if entry.payload[1] in undone],
-            [entry for entry in entries if entry.payload[1] in doubtful],
-            failure,
-            outcome.refused,
-        )
+            outcome.errors.append(error)
+        outcome.unapplied.append([entry for entry in outcome.batch if entry.payload[1] not in doubtful])
+        outcome.done.append([entry for entry in outcome.batch if entry.payload[1] not in undone])
 
 
 def _check_fields(mapping: TableMapping) -> None:

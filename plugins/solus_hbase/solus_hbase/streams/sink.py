@@ -8,31 +8,39 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from solus_core.errors import InvalidArgumentError
-from solus_hbase.streams.buffer import Ack, Buffer, Entry, OnBad, Outcome
+from solus_hbase.streams.buffer import Buffer
 from solus_hbase.streams.errors import Record, RecordError
 from solus_hbase.streams.mapping import TableMapping
+from solus_hbase.streams.outcome import Ack, Entry, OnBad, Outcome
 
 P = TypeVar("P")
 S = TypeVar("S", bound="BufferedSink[Any]")
 
 
 class BufferedSink(Generic[P]):
-    """``convert`` makes of a record what ``write`` writes, and its bytes on the wire.
+    """``convert`` makes of a record what ``write`` writes, and its bytes on the wire. ``repeatable``: to write a record
+    twice does no harm.
 
     Use it as a context manager, or call :meth:`close`. Threads may share it; a forked child begins with an empty
     buffer. Acknowledgements are called in the thread that flushes. One that raises does not keep the others from
     being called, nor a record from being taken: its error is raised last. Where a flush failed, or a record was not
     taken, it is the ``__context__`` of the error that says so.
+
+    After an interrupt (``KeyboardInterrupt``) a sink can be used as before, and is to be closed: what is known to be
+    written and not yet acknowledged is, once, by the next ``add``, ``flush``, ``tick`` or ``close``, and doubts that
+    were not told are raised there. An acknowledgement that was cut off itself is not called again.
     """
 
     def __init__(
         self,
         convert: Callable[[Record], tuple[P, int]],
-        write: Callable[[list[Entry[P]]], Outcome[P]],
+        write: Callable[[Outcome[P]], None],
         mapping: TableMapping,
         on_bad: OnBad | None,
         clock: Callable[[], int],
         patience: float,
+        *,
+        repeatable: bool,
     ) -> None:
         if isinstance(patience, bool) or not isinstance(patience, (int, float)):
             raise TypeError(f"patience must be a number of seconds, not {type(patience).__name__}")
@@ -42,7 +50,7 @@ class BufferedSink(Generic[P]):
         check_callable("on_bad", on_bad)
         self._convert = convert
         self._on_bad = on_bad
-        self._buffer = Buffer(write, mapping, on_bad, clock, patience)
+        self._buffer = Buffer(write, mapping, on_bad, clock, patience, repeatable)
 
     def __enter__(self: S) -> S:
         return self
@@ -53,17 +61,18 @@ class BufferedSink(Generic[P]):
         self.close()
 
     def __len__(self) -> int:
-        """Records that are not known to be written."""
+        """Records that are not known to be written; after an interrupt, until the next call, perhaps some more."""
         return len(self._buffer)
 
     def add(self, record: Record, ack: Ack | None = None) -> None:
         """Take a record; ``ack`` is called with it once it is written, and never before.
 
         Where the buffer is full or old, this writes. ``BufferFullError``: it was full, and ``patience`` seconds of
-        trying did not help; the record was not taken. ``FlushError``: a flush failed; all that it names is kept,
-        this record too, and tried again. ``RecordError``: the record can't be written and was not taken; with
-        ``on_bad`` that is called instead, and the record is not acknowledged. Any other ``Exception`` comes out of
-        an acknowledgement, and the record was taken. An interrupt (``KeyboardInterrupt``) leaves open whether it was.
+        trying did not help; the record was not taken. ``FlushError``: the last flush failed, or one within
+        ``patience`` left increments in doubt although the next one wrote them; this record was taken, as all that
+        the error names. ``RecordError``: the record can't be written and was not taken; with ``on_bad`` that is called
+        instead, and the record is not acknowledged. Any other ``Exception`` comes out of an acknowledgement, and the
+        record was taken. An interrupt (``KeyboardInterrupt``) leaves open whether it was.
         """
         check_callable("ack", ack)
         if not isinstance(record, Mapping):

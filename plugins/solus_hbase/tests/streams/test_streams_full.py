@@ -180,12 +180,12 @@ def test_threads_share_a_sink(context: HBaseContext, table: Any, lost: Lost) -> 
 
     def work(first: int) -> None:
         for number in range(first, first + 200):
-            sink.add(record(number), acked.append)
-            if number % 50 == 0:
-                try:
+            try:
+                sink.add(record(number), acked.append)
+                if number % 50 == 0:
                     sink.flush()
-                except FlushError as error:
-                    errors.append(error)
+            except FlushError as error:
+                errors.append(error)
 
     race(*(partial(work, 1_000 * i) for i in range(1, 5)))
     table.faults.end()

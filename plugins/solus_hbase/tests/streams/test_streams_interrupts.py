@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 from collections.abc import Callable
@@ -132,6 +133,89 @@ def test_an_interrupt_keeps_what_is_not_written(
         work()
     sink.close()
     assert acked == [record(1)]
+
+
+@pytest.mark.parametrize("then", ["add", "flush", "tick", "close"])
+@pytest.mark.parametrize("loses", [None, 1])
+@pytest.mark.parametrize("takes_back", [False, True])
+def test_what_an_interrupt_leaves_is_done_by_the_next_call(
+    table: Any,
+    connect_to: Any,
+    killed: type[BaseException],
+    lost: Lost,
+    loses: int | None,
+    then: str,
+    takes_back: bool,
+) -> None:
+    """R26: it comes when all calls are through and nothing is booked. What is written is not handed back, nor written
+    again, and is acknowledged once; what is in doubt is told."""
+    clock = InterruptedClock(killed)
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        clock.armed = applied and number == (2 if loses is None else loses)
+        if applied and number == loses:
+            raise lost()
+
+    acked: list[Record] = []
+    sink = CounterSink(connect_to(pool_size=1), mapping(), clock=clock)
+    for number in range(3):
+        sink.add(record(number), acked.append)
+    table.faults.plan = plan
+    with pytest.raises(killed):
+        sink.flush()
+    assert acked == []
+    done, left = (3, []) if loses is None else (1, [record(1), record(2)])
+    if takes_back:
+        assert sink.take_back() == left
+    arguments = (record(3), acked.append) if then == "add" else ()
+    # What is left and in no doubt, flush and close write at once; the doubts are told all the same.
+    with contextlib.nullcontext() if loses is None else pytest.raises(FlushError) as caught:
+        getattr(sink, then)(*arguments)
+    assert acked[:done] == [record(number) for number in range(done)]
+    assert caught is None or caught.value.doubtful == (record(1),)
+    sink.close()
+    rest = [] if takes_back else left
+    assert acked == [record(number) for number in range(done)] + rest + [record(3)] * (then == "add")
+    assert table.first_clicks(done) == [1] * done
+    if loses == 1:
+        assert table.count(b"r1", b"data", b"clicks") == 1 + (not takes_back)
+
+
+def test_an_interrupt_between_two_tries_has_the_doubts_as_its_cause(
+    table: Any, connect_to: Any, killed: type[BaseException], lost: Lost
+) -> None:
+    """The first try lost its answer; what the second one did is booked by the next call."""
+    clock = InterruptedClock(killed)
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        clock.armed = applied and number == 1
+        if applied and number == 0:
+            raise lost()
+
+    table.faults.plan = plan
+    acked: list[Record] = []
+    sink = CounterSink(connect_to(pool_size=1), mapping(write_buffer_size=100), clock=clock)
+    sink.add(record(0), acked.append)
+    with pytest.raises(killed) as caught:
+        sink.add(record(1))
+    assert isinstance(caught.value.__cause__, FlushError)
+    assert caught.value.__cause__.doubtful == (record(0),)
+    sink.close()
+    assert (table.first_clicks(1), acked) == ([2], [record(0)])
+
+
+class InterruptedClock:
+    """Stands still, and is interrupted where it is asked while it is armed."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self._error = error
+        self.armed = False
+
+    def __call__(self) -> int:
+        if self.armed:
+            self.armed = False
+            raise self._error
+        return 1_700_000_000_000
 
 
 def test_an_error_that_nobody_expected(table: Any, connect_to: Any) -> None:

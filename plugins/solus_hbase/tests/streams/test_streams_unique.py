@@ -13,6 +13,7 @@ from solus_core import SolusEngine
 from solus_core.errors import BatchError, DeDuperNotFoundError, ErrorCode, InvalidArgumentError
 from solus_core.handle import DeDuperHandle
 from solus_hbase import HBaseContext
+from solus_hbase.gateway.thrift2 import IDL
 from solus_hbase.streams import FlushError, PutSink, Record, RecordError, TableMapping
 
 MINUTE = timedelta(minutes=1)
@@ -176,6 +177,17 @@ def test_a_deduper_that_can_not_be_asked(
     assert caught.value.code is ErrorCode.DEDUPER_NOT_FOUND
     assert table.faults.calls == []
     memory_engine.register("events")
+    sink.close()
+    assert table.rows_put == [b"r1"]
+
+
+def test_what_was_not_written_is_in_no_doubt(context: HBaseContext, seen: DeDuperHandle, table: Any) -> None:
+    table.faults.fail(lambda: IDL.TIOError(b"TableNotEnabledException: no", False), times=1)
+    sink = opened(context, seen)
+    sink.add(record(1))
+    with pytest.raises(FlushError) as caught:
+        sink.flush()
+    assert (caught.value.records, caught.value.doubtful) == ((record(1),), ())
     sink.close()
     assert table.rows_put == [b"r1"]
 
