@@ -48,6 +48,7 @@ def test_increments_of_a_flush_are_summed(context: HBaseContext, table: Any) -> 
     assert (acked, table.faults.calls) == (records, ["increment"] * 5)
     assert table.first_clicks(5) == [20] * 5
     sink.close()
+    assert sink._workers._executor is None, "its threads stay"
 
 
 def test_two_qualifiers_that_mean_one_counter(context: HBaseContext, table: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -199,6 +200,30 @@ def test_threads_share_a_transaction(context: HBaseContext, table: Any) -> None:
 
         race(*[work] * 4)
     assert table.clicks() == {"a": 2_000}
+
+
+def test_no_click_is_lost_between_threads(context: HBaseContext) -> None:
+    """R27: a sum is raised by one thread at a time, and not while it is committed."""
+
+    class Watched(Counter[Any]):
+        def update(self, given: Any = None) -> None:  # type: ignore[override]  # as it is called here
+            assert given is None or transaction._lock.locked()
+            super().update(given)
+
+    with IdempotentCounterSink(context, mapping()) as sink:
+        transaction = sink.transaction(1)
+        transaction._amounts = Watched()
+        transaction.add(click("a"))
+        assert transaction.commit() == 2
+
+
+def test_the_largest_numbers(context: HBaseContext, table: Any, run: Run) -> None:
+    """R27: up to the limits all counts; an id of the greatest length is recognised."""
+    longest = 2 ** (8 * 1_000 - 1) - 1
+    table.rows[b"a"] = {(b"data", b"clicks"): (2**63 - 2).to_bytes(8, "big")}
+    with IdempotentCounterSink(context, mapping(column_families={"data": ["clicks"]})) as sink:
+        assert [run(sink, longest, "a") for _ in range(2)] == [1, 0]
+    assert table.count(b"a", b"data", b"clicks") == 2**63 - 1
 
 
 def test_what_is_added_after_the_commit_is_refused(context: HBaseContext) -> None:

@@ -93,9 +93,10 @@ def test_an_interrupt_waits_for_calls_under_way(table: Any, connect_to: Any, mon
     try:
         for number in range(2):
             sink.add(record(number), acked.append)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt) as caught:
             sink.flush()
         returned.set()
+        assert caught.value.__cause__ is None, "all was written"
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(sink) == 0
@@ -129,8 +130,10 @@ def test_an_interrupt_keeps_what_is_not_written(
         sink.add(record(1), acked.append)
         sink.flush()
 
-    with pytest.raises(killed):
+    with pytest.raises(killed) as caught:
         work()
+    assert isinstance(caught.value.__cause__, FlushError)
+    assert caught.value.__cause__.doubtful == (record(1),)
     sink.close()
     assert acked == [record(1)]
 
@@ -218,6 +221,25 @@ class InterruptedClock:
         return 1_700_000_000_000
 
 
+def test_an_interrupt_while_room_is_made(table: Any, connect_to: Any, killed: type[BaseException]) -> None:
+    """It is raised at once, whether there is room by then or not: nobody wants to wait for a full buffer then."""
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        if number == stop:
+            raise killed()
+
+    table.faults.plan = plan
+    for stop in (0, 1):
+        table.faults.calls.clear()
+        sink = CounterSink(connect_to(pool_size=1), mapping(write_buffer_size=160))
+        for number in range(2):
+            sink.add(record(number))
+        with pytest.raises(killed):
+            sink.add(record(2))
+        assert len(table.faults.calls) == stop + 1
+        sink.take_back()
+
+
 def test_an_error_that_nobody_expected(table: Any, connect_to: Any) -> None:
     """A bug somewhere below is a failed flush like others: what was answered is not sent again."""
     table.faults.fail_at(4, lambda: ZeroDivisionError("a bug"))
@@ -274,6 +296,48 @@ def test_a_failed_flush_does_not_hide_what_an_acknowledgement_raised(context: HB
     assert isinstance(caught.value.__context__, LookupError)
     assert isinstance(caught.value.__cause__, IDL.TIOError)
     sink.take_back()
+
+
+def test_a_failed_flush_does_not_hide_an_interrupt(
+    context: HBaseContext, table: Any, killed: type[BaseException]
+) -> None:
+    def interrupted(_: Record) -> None:
+        raise killed()
+
+    table.refuses = {b"r2"}
+    sink = PutSink(context, mapping())
+    sink.add(record(1), interrupted)
+    sink.add(record(2))
+    with pytest.raises(killed) as caught:
+        sink.flush()
+    assert isinstance(caught.value.__cause__, FlushError)
+    assert sink.take_back() == [record(2)]
+
+
+def test_single_mode_keeps_what_several_threads_could_not_write(context: HBaseContext, table: Any, lost: Lost) -> None:
+    """R26"""
+    together = threading.Barrier(2)
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        if number < 2:
+            together.wait(30)
+            raise lost()
+
+    def work(number: int) -> None:
+        with pytest.raises(FlushError):
+            sink.add(record(number), acked.append)
+
+    table.faults.plan = plan
+    acked: list[Record] = []
+    sink = PutSink(context, mapping(batch=False))
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(sink) == 2
+    sink.close()
+    assert sorted(str(one["id"]) for one in acked) == ["r0", "r1"]
 
 
 def test_a_record_that_was_not_taken_is_said_not_to_be(context: HBaseContext, table: Any) -> None:

@@ -30,6 +30,7 @@ def cells(put: Any) -> list[tuple[bytes, bytes, bytes]]:
 def test_defaults_are_those_of_the_source() -> None:
     given = mapping()
     assert (given.batch, given.write_buffer_size, given.write_to_wal) == (True, 2_097_152, True)
+    assert mapping(flush_interval=timedelta(milliseconds=1_500)).interval_ms == 1_500
     assert given.interval_ms == 1_000  # no record waits for ever because somebody forgot to say how long
 
 
@@ -148,6 +149,18 @@ def test_the_longest_cell() -> None:
     """Value, row key (18), family (4), qualifier (3) and 24 more are 10 MiB."""
     put, _ = Rows(mapping()).put({**RECORD, "url": b"x" * (LONGEST_CELL - 49)})
     assert len(cells(put)[0][2]) == LONGEST_CELL - 49
+
+
+def test_the_longest_names() -> None:
+    longest = "x" * 32_767
+    assert Rows(mapping()).put({**RECORD, "shorturl": longest})[0].row == longest.encode()
+    rows = Rows(mapping(column_families={"daily": ["date"]}))
+    assert rows.counters({**RECORD, "date": longest})[1] == [(b"daily", longest.encode())]
+
+
+def test_a_qualifier_that_is_named_twice_counts_once() -> None:
+    rows = Rows(mapping(column_families={"data": ["clicks", "clicks"]}))
+    assert rows.counters(RECORD)[1] == [(b"data", b"clicks")]
 
 
 def test_counters_are_named_by_values_and_by_themselves() -> None:

@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from solus_core.testing import race
 from solus_hbase import HBaseContext
 from solus_hbase.gateway.stream_calls import COUNTER
 from solus_hbase.gateway.thrift2 import IDL
-from solus_hbase.streams import IdempotentCounterSink, TableMapping
+from solus_hbase.streams import IdempotentCounterSink, TableMapping, idempotent
 
 Lost = Callable[[], Exception]
 Run = Callable[..., int]
@@ -90,6 +91,47 @@ def test_a_step_is_tried_so_many_times(table: Any, connect_to: Any, lost: Lost, 
             run(sink, 1, "a")
         assert caught.value.in_doubt
     assert table.faults.calls == ["get", *["checkAndMutate", "get"] * 2, "checkAndMutate"]
+
+
+def test_what_was_in_doubt_once_stays_in_doubt(table: Any, connect_to: Any, run: Run, lost: Lost) -> None:
+    """R23: though a later try was refused, or others were always first."""
+    refuse, checks = True, list[int]()
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        if name != "checkAndMutate" or applied:
+            return
+        checks.append(number)
+        if len(checks) == 1:
+            raise lost()
+        if refuse:
+            raise IDL.TIOError(b"DoNotRetryIOException: refused", False)
+        table.rows[b"a"] = {(b"data", b"clicks"): COUNTER.pack(number)}
+
+    table.faults.plan = plan
+    for told in ("refused", "100 times over"):
+        refuse = told == "refused"
+        checks.clear()
+        with (
+            IdempotentCounterSink(connect_to(attempts=3), mapping(column_families={"data": ["clicks"]})) as sink,
+            pytest.raises(StoreError, match=told) as caught,
+        ):
+            run(sink, 1, "a")
+        assert caught.value.in_doubt
+
+
+def test_pauses_between_steps(
+    table: Any, connect_to: Any, run: Run, lost: Lost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R23: each longer than the one before, up to two seconds."""
+    pauses: list[float] = []
+    table.faults.fail(lost, "checkAndMutate")
+    monkeypatch.setattr(idempotent, "time", SimpleNamespace(sleep=pauses.append))
+    monkeypatch.setattr(idempotent, "random", SimpleNamespace(random=lambda: 1.0))
+    columns = {"data": ["clicks"]}
+    context = connect_to(attempts=5, backoff=0.25)
+    with IdempotentCounterSink(context, mapping(column_families=columns)) as sink, pytest.raises(StoreError):
+        run(sink, 1, "a")
+    assert pauses == [0.5, 1, 2, 2]
 
 
 @pytest.mark.parametrize("denied", [False, True])

@@ -203,6 +203,9 @@ def test_a_table_that_refuses_everything_is_not_asked_for_each_row(context: HBas
     with pytest.raises(FlushError) as caught:
         sink.flush()
     assert list(caught.value.records) == [record(number) for number in range(1_000)]
+    alone, beside = caught.value.refused, caught.value.doubtful
+    assert 20 <= len(alone) < 30
+    assert list(beside) == [one for one in caught.value.records if one not in alone], "of several, some may be written"
     assert len(table.faults.calls) < 100
     assert len(sink.take_back()) == 1_000
 

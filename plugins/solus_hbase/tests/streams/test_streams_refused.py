@@ -110,20 +110,21 @@ def test_what_is_wrong_with_the_table_is_no_fault_of_a_record(
     assert acked == [record(number) for number in range(4)]
 
 
-def test_what_on_bad_raises(context: HBaseContext, table: Any) -> None:
+@pytest.mark.parametrize("kind", [LookupError, KeyboardInterrupt])
+def test_what_on_bad_raises(context: HBaseContext, table: Any, kind: type[BaseException]) -> None:
     """As an acknowledgement: the others are told, and it is raised in the end."""
     table.refuses = {b"r0", b"r1"}
     told: list[Record] = []
 
     def on_bad(error: RecordError) -> None:
         told.append(error.record)
-        raise LookupError("no room for it")
+        raise kind("no room for it")
 
     acked: list[Record] = []
     sink = PutSink(context, mapping(), on_bad=on_bad)
     for number in range(3):
         sink.add(record(number), acked.append)
-    with pytest.raises(LookupError):
+    with pytest.raises(kind):
         sink.flush()
     assert (told, acked, len(sink)) == ([record(0), record(1)], [record(2)], 0)
     sink.close()
