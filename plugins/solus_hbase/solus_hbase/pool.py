@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 from typing import Final, Generic, Protocol, TypeVar, final
 from weakref import WeakSet
 
@@ -61,7 +61,10 @@ class ConnectionPool(Generic[C]):
 
     def _begin(self) -> None:
         self._idle: list[tuple[C, float]] = []
-        self._places = threading.Semaphore(self.size)
+        # Not a semaphore: that is made in Python, and an interrupt at the wrong moment leaves its lock held for ever.
+        self._places: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self.size):
+            self._places.put(None)
 
     def take(self) -> C:
         """A connection for the caller alone, to be handed to :meth:`give_back` or :meth:`drop`.
@@ -69,17 +72,19 @@ class ConnectionPool(Generic[C]):
         Raises ``StoreError`` if none becomes free in time, or what opening one raises.
         """
         self._check_open()
-        if not self._places.acquire(blocking=False) and not self._places.acquire(timeout=self._wait):
+        try:
+            self._places.get(timeout=self._wait)
+        except Empty:
             raise StoreError(
                 ErrorCode.HBASE_ERROR,
                 f"no connection became free in {self._wait:g} s, all {self.size} are in use: "
                 "raise pool_size (or pool_wait), or let fewer threads work at a time",
-            )
+            ) from None
         try:
             self._check_open()
             return self._idle_one() or self._open()
         except BaseException:
-            self._places.release()
+            self._places.put(None)
             raise
 
     def give_back(self, connection: C) -> None:
@@ -87,12 +92,12 @@ class ConnectionPool(Generic[C]):
         self._idle.append((connection, self._clock()))
         if self._closed:
             self._hang_up()
-        self._places.release()
+        self._places.put(None)
 
     def drop(self, connection: C) -> None:
         """Hang up a connection in an unknown state; another one may be opened in its place."""
         connection.close()
-        self._places.release()
+        self._places.put(None)
 
     def close(self) -> None:
         """Hang up those that are idle now, and the others when they come back."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
@@ -133,25 +135,30 @@ def test_closing(board: Switchboard) -> None:
         pool.take()
 
 
-class Places(threading.Semaphore):
-    """Says when somebody waits for one."""
+class Places:
+    """One place; says when somebody waits for it."""
 
-    def __init__(self, count: int) -> None:
-        super().__init__(count)
+    def __init__(self) -> None:
+        self._free: SimpleQueue[None] = SimpleQueue()
+        self._free.put(None)
         self.waited_for = threading.Event()
-        self.waits: list[float | None] = []
+        self.waits: list[float] = []
 
-    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        if blocking:
+    def get(self, timeout: float) -> None:
+        if self._free.empty():
             self.waits.append(timeout)
             self.waited_for.set()
-        return super().acquire(blocking, timeout)
+        self._free.get(timeout=timeout)
+
+    def put(self, place: None) -> None:
+        self._free.put(place)
 
 
 def test_closed_while_all_are_in_use(board: Switchboard) -> None:
     """Who comes then is told at once; who waits already opens no other connection, which nobody would hang up."""
     pool = board.pool(size=1, wait=30)
-    pool._places = places = Places(1)
+    places: Any = Places()
+    pool._places = places
     used, told = pool.take(), list[str]()
 
     def wait() -> None:
@@ -345,7 +352,8 @@ def test_a_server_that_can_not_be_reached_at_first(board: Switchboard) -> None:
 def test_a_pool_that_is_used_up_was_waited_for(board: Switchboard) -> None:
     """R23: once, and not for each try."""
     pool = board.pool(size=1)
-    pool._places = places = Places(1)
+    places: Any = Places()
+    pool._places = places
     used = pool.take()
     with pytest.raises(StoreError, match="no connection became free"):
         Caller(pool, judge, attempts=3, backoff=0.000_001).read("get", answering(True))

@@ -23,7 +23,8 @@ Lost = Callable[[], Exception]
 
 
 class Interrupt:
-    """Raises ``error`` at the step of that number: lines of the sinks, and beginnings of functions that they call."""
+    """Raises ``error`` at the step of that number: lines of the sinks, and beginnings of functions of
+    ``threading``, below them too: what is locked in Python can stay locked."""
 
     def __init__(self, number: int, error: type[BaseException]) -> None:
         self._left = number
@@ -45,8 +46,7 @@ class Interrupt:
     def _enter(self, frame: FrameType, event: str, _: object) -> Any:
         code = frame.f_code
         is_ours = Path(code.co_filename).parent == STREAMS
-        calls_it = frame.f_back is not None and Path(frame.f_back.f_code.co_filename).parent == STREAMS
-        if self.where or code.co_name == "__del__" or not (is_ours or (calls_it and code.co_filename == THREADING)):
+        if self.where or code.co_name == "__del__" or not (is_ours or code.co_filename == THREADING):
             return None
         # One that is dropped half way is entered too, and what it raises then nobody hears.
         if not code.co_flags & inspect.CO_GENERATOR:
