@@ -61,9 +61,7 @@ class PutSink(BufferedSink[_Payload]):
             self._unique = unique, key, ttl
         elif key is not None or ttl is not None:
             raise InvalidArgumentError("key or ttl is given without unique")
-        self._calls = stream_calls(
-            context, mapping.table, list(mapping.column_families), what="PutSink", write_to_wal=mapping.write_to_wal
-        )
+        self._calls = stream_calls(context, mapping.table, list(mapping.column_families), what="PutSink")
         super().__init__(self._payload, self._write, mapping, on_bad, clock, patience, repeatable=True)
 
     def _payload(self, record: Record) -> tuple[_Payload, int]:
