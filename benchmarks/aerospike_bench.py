@@ -261,7 +261,7 @@ def main() -> None:
     def opened(layout: str) -> AerospikeContext:
         hosts, of = f"{options.host}:{options.port}", f"b{uuid.uuid4().hex[:12]}"
         settings = AerospikeConfig(
-            hosts=hosts, namespace=options.namespace, set=of, farm=FARM, layout=layout, timeout=20
+            hosts=hosts, namespace=options.namespace, set=of, farm=FARM, layout=layout, timeout=15
         )
         return connect(settings)
 

@@ -82,7 +82,7 @@ class DataStore(Protocol):
     def add(self, probes: Probes, now: int, expires_at: int) -> None:
         """Set every position to ``max(stored, expires_at)`` (R4). Safe to repeat.
 
-        Without rows it writes nothing; a store that takes no adds from us yet raises then too.
+        Without rows it adds nothing; a store that takes no adds from us yet raises then too.
         """
 
     def add_if_absent(self, probes: Probes, now: int, expires_at: int) -> Bools:

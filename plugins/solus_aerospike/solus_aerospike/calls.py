@@ -64,11 +64,10 @@ class Calls:
         except exception.RecordNotFound:
             return True
 
-    def add(self, place: Place, farms: Farms, shard: int, positions: Collection[int], expires_at: int) -> None:
+    def add(self, place: Place, shard: int, positions: Collection[int], expires_at: int) -> None:
         key, operations = place.key(shard), place.layout.writes(positions, expires_at)
 
         def call() -> None:
-            farms()
             self._in_turn(place, lambda policy: self._operate(key, operations, policy))
 
         self._caller.write(_at(place.adding, key), call)
@@ -93,32 +92,40 @@ class Calls:
     def absent_of(self, place: Place, farms: Farms, chunk: list[Item], now: int, progress: Progress) -> None:
         """Answer all rows of the chunk."""
 
-        def record(item: Item) -> Any:
-            expression = place.layout.absent(farms(), item.positions, now)
-            return Read(place.key(item.shard), [expression_read(_ABSENT, expression)])
+        def records(items: list[Item]) -> list[Any]:
+            known, made = farms(), []
+            for item in items:
+                expression = place.layout.absent(known, item.positions, now)
+                made.append(Read(place.key(item.shard), [expression_read(_ABSENT, expression)]))
+            return made
 
         def answered(item: Item, told: Any) -> None:
             progress.answer(item.rows, told.result == NOT_FOUND or bool(told.record[2][_ABSENT]))
 
-        self._batch(place.looking, chunk, record, answered, {NOT_FOUND})
+        self._batch(place.looking, chunk, records, answered, {NOT_FOUND})
 
-    def add_all(self, place: Place, farms: Farms, chunk: list[Item], expires_at: int, progress: Progress) -> None:
-        def record(item: Item) -> Any:
-            farms()
-            operations = place.layout.writes(item.positions, expires_at)
-            return Write(place.key(item.shard), operations, policy=place.policies[item.turn])
+    def add_all(self, place: Place, chunk: list[Item], expires_at: int, progress: Progress) -> None:
+        def records(items: list[Item]) -> list[Any]:
+            made = []
+            for item in items:
+                operations = place.layout.writes(item.positions, expires_at)
+                made.append(Write(place.key(item.shard), operations, policy=place.policies[item.turn]))
+            return made
 
         def answered(item: Item, _: Any) -> None:
             progress.finish(item.rows)
 
-        self._batch(place.adding, chunk, record, answered, place.other_turn, place)
+        self._batch(place.adding, chunk, records, answered, place.other_turn, place)
 
     def add_absent(
         self, place: Place, farms: Farms, chunk: list[Item], now: int, expires_at: int, progress: Progress
     ) -> None:
-        def record(item: Item) -> Any:
-            operations, guard = place.layout.guarded(farms(), item.positions, now, expires_at)
-            return Write(place.key(item.shard), operations, policy=place.policies[item.turn] | guard)
+        def records(items: list[Item]) -> list[Any]:
+            known, made = farms(), []
+            for item in items:
+                operations, guard = place.layout.guarded(known, item.positions, now, expires_at)
+                made.append(Write(place.key(item.shard), operations, policy=place.policies[item.turn] | guard))
+            return made
 
         def answered(item: Item, told: Any) -> None:
             if told.result == 0:
@@ -129,14 +136,14 @@ class Calls:
             else:
                 item.fail(StoreError(item.doubt.code, tried_again(place.adding, item.doubt.message), in_doubt=True))
 
-        self._batch(place.adding, chunk, record, answered, {*place.other_turn, place.layout.PRESENT}, place)
+        self._batch(place.adding, chunk, records, answered, {*place.other_turn, place.layout.PRESENT}, place)
 
     def live(self, place: Place, farms: tuple[str, ...], shards: list[int], now: int) -> list[int]:
         """When each live position of these shards expires."""
         found: list[int] = []
 
-        def record(item: Item) -> Any:
-            return Read(place.key(item.shard), None, read_all_bins=True)
+        def records(items: list[Item]) -> list[Any]:
+            return [Read(place.key(item.shard), None, read_all_bins=True) for item in items]
 
         def answered(_: Item, told: Any) -> None:
             if told.result != NOT_FOUND:
@@ -145,7 +152,7 @@ class Calls:
         items = [Item(shard, frozenset(), i) for i, shard in enumerate(shards)]
         for first in range(0, len(items), _WHOLE_RECORDS):
             part = items[first : first + _WHOLE_RECORDS]
-            self._batch(f"counting in {place.deduper.name!r}", part, record, answered, {NOT_FOUND})
+            self._batch(f"counting in {place.deduper.name!r}", part, records, answered, {NOT_FOUND})
         return found
 
     def _operate(self, key: Key, operations: list[Any], policy: dict[str, Any]) -> Any:
@@ -169,14 +176,15 @@ class Calls:
         self,
         what: str,
         chunk: list[Item],
-        record: Callable[[Item], Any],
+        records: Callable[[list[Item]], list[Any]],
         answered: Callable[[Item, Any], None],
         answers: Collection[int],
         place: Place | None = None,
     ) -> None:
         """Ask for the record of each item, again where that can help; raise if one is left without an answer.
 
-        ``answers``: codes of records that are no failure, beside 0. ``place``: of a write.
+        ``records``: what to send for some of the items. ``answers``: codes of records that are no failure, beside 0.
+        ``place``: of a write.
         """
         pending = chunk
         for item in chunk:
@@ -184,7 +192,7 @@ class Calls:
 
         def step() -> bool:
             nonlocal pending
-            pending = self._round(what, pending, record, answered, answers, place)
+            pending = self._round(what, pending, records, answered, answers, place)
             return not pending
 
         self._caller.rounds(step)
@@ -196,7 +204,7 @@ class Calls:
         self,
         what: str,
         asked: list[Item],
-        record: Callable[[Item], Any],
+        records: Callable[[list[Item]], list[Any]],
         answered: Callable[[Item, Any], None],
         answers: Collection[int],
         place: Place | None,
@@ -205,7 +213,7 @@ class Calls:
         again = []
         for _ in range(_TURNS):
             turned = []
-            told_of = self._send(what, [record(item) for item in asked], answers)
+            told_of = self._send(what, records(asked), answers)
             for item, told in zip(asked, told_of, strict=True):
                 if isinstance(told, StoreError):
                     item.fail(told)

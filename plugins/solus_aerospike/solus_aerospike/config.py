@@ -34,7 +34,7 @@ _LOGIN_BYTES: Final = 63  # the client cuts longer ones silently
 _PATH_BYTES: Final = 4_096
 _WHOLE: Final = {"port": 65_535, "attempts": 100}
 # In milliseconds 0 would mean: for ever. A try must end long before a farm that joins may add (see ``farms``).
-_SECONDS: Final = {"timeout": (0.001, 20), "backoff": (0.001, 60)}
+_SECONDS: Final = {"timeout": (0.001, 15), "backoff": (0.001, 60)}
 _BEFORE_OPTIONS: Final = ("hosts", "namespace", "set", "user", "password")
 
 
@@ -50,7 +50,7 @@ class AerospikeConfig(StorageConfig):
     ``layout``: how positions of newly registered de-dupers are written, ``map`` (the default) or ``bins`` (where
     Java services write too). ``user``, ``password``: of a server with access control.
 
-    ``timeout``: seconds of one try of a call, at most 20. ``attempts``: tries of a call in all, where repeating is safe
+    ``timeout``: seconds of one try of a call, at most 15. ``attempts``: tries of a call in all, where repeating is safe
     and can help; ``backoff``: seconds between them.
 
     ``tls``: encrypt; ``tls_name``: the name in the server's certificate (default: the host); ``tls_ca``: file of

@@ -11,7 +11,7 @@ from solus_aerospike import room
 from solus_aerospike.batches import Progress, chunks
 from solus_aerospike.config import BINS, MAP
 from solus_aerospike.context import AerospikeContext
-from solus_aerospike.farms import Farms, KnownFarms, running
+from solus_aerospike.farms import Farms, KnownFarms, clock_from
 from solus_aerospike.layout import RECORD_TTL
 from solus_aerospike.namespaces import check_namespace
 from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
@@ -79,12 +79,12 @@ class AerospikeDataStore:
         return progress.answers
 
     def add(self, probes: Probes, now: int, expires_at: int) -> None:
-        place, farms = self._place(probes.deduper), self._adding(probes.deduper, now)
+        place = self._place(probes.deduper)
+        self._farms.to_add(probes.deduper, now)  # without rows too: so it says whether it may add
         progress = Progress(len(probes))
-        farms()  # without rows too: so it says whether it may add
         for chunk in chunks(probes):
             try:
-                self._calls.add_all(place, farms, chunk, expires_at, progress)
+                self._calls.add_all(place, chunk, expires_at, progress)
             except StoreError as error:
                 raise progress.failed(error, chunk) from error.__cause__
 
@@ -103,8 +103,9 @@ class AerospikeDataStore:
         return self._calls.absent(place, farms, shard, frozenset(positions), now)
 
     def add_one(self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int, expires_at: int) -> None:
-        place, farms = self._place(deduper), self._adding(deduper, now)
-        self._calls.add(place, farms, shard, frozenset(positions), expires_at)
+        place = self._place(deduper)
+        self._farms.to_add(deduper, now)
+        self._calls.add(place, shard, frozenset(positions), expires_at)
 
     def add_if_absent_one(
         self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int, expires_at: int
@@ -133,12 +134,12 @@ class AerospikeDataStore:
         self._closed = True
 
     def _looking(self, deduper: DeDuper, now: int) -> Farms:
-        at = running(now)
-        return lambda: self._farms.of(deduper, at())
+        clock = clock_from(now)
+        return lambda: self._farms.of(deduper, clock())
 
     def _adding(self, deduper: DeDuper, now: int) -> Farms:
-        at = running(now)
-        return lambda: self._farms.to_add(deduper, at())
+        clock = clock_from(now)
+        return lambda: self._farms.to_add(deduper, clock())
 
     def _place(self, deduper: DeDuper) -> Place:
         if self._closed or self._context.closed:

@@ -3,8 +3,9 @@
 Beside the data is a record ``farms|<client_id>|<deduper>`` with a bin for each farm: when it joined others in ms, 0 for
 the first one. A farm writes its own bin alone, so that clusters which send each other their changes lose none. Java's
 farms are in the record of the de-duper. Each process looks at both now and then; so what a farm adds right after it
-joined others may not look for yet. Therefore it may not add before all of them do. Those that were there before need
-not wait: the farm that joins looks at them from the start. Who only looks need not join.
+joined others may not look for yet. Therefore it may not add before all of them do: a process in a farm of Java's has to
+join like any other. Those that joined before need not wait: who joins looks at them from the start. Who only looks need
+not join.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ REFRESH: Final = 5_000
 """Milliseconds after which a de-duper's farms are read anew: one that joins is seen after that at the latest."""
 
 GRACE: Final = 60_000
-"""Milliseconds that a farm waits from just before it joins: at most 20 s until it has joined, 5 s until every process
-knows, 20 s until what was under way then has ended (``timeout`` is at most 20 s). The rest is for the unforeseen."""
+"""Milliseconds that a farm waits from just before it joins. A call takes 15 s at most (``timeout``): so it has joined
+after 15 s, 5 s later every process asks, gets the answer in 15 s, and what was under way has ended 15 s after that."""
 
 _NAMES: Final = 4_096
 
@@ -50,7 +51,7 @@ class _Known:
 class KnownFarms:
     """The farms of each de-duper of one client id, remembered for a while. ``most_bytes``: that a record may have.
 
-    ``now`` is that of the moment, not of the call's begin (see ``running``): a call can outlive what was known then.
+    ``now`` is that of the moment, not of the call's begin (see ``clock_from``): a call can outlive what was known then.
     """
 
     __slots__ = ("_client_id", "_context", "_known", "_most_bytes")
@@ -68,7 +69,7 @@ class KnownFarms:
         """
         if deduper.config.level is Level.DC:
             return (self._context.config.farm,)
-        return self._at(deduper, now).farms
+        return self._remembered(deduper, now).farms
 
     def to_add(self, deduper: DeDuper, now: int) -> tuple[str, ...]:
         """The same for a call that adds, for which our farm joins.
@@ -77,7 +78,7 @@ class KnownFarms:
         """
         if deduper.config.level is Level.DC:
             return (self._context.config.farm,)
-        known = self._at(deduper, now)
+        known = self._remembered(deduper, now)
         if not known.member:
             join(self._context, self._client_id, deduper, now, self._most_bytes, set(known.farms[1:]))
             known = self._look(deduper, now)
@@ -91,7 +92,7 @@ class KnownFarms:
             )
         return known.farms
 
-    def _at(self, deduper: DeDuper, now: int) -> _Known:
+    def _remembered(self, deduper: DeDuper, now: int) -> _Known:
         known = self._known.get(deduper.name)
         # A clock that went back says nothing about how old this is.
         if known is not None and known.since <= now < known.since + REFRESH:
@@ -101,22 +102,19 @@ class KnownFarms:
     def _look(self, deduper: DeDuper, now: int) -> _Known:
         ours = self._context.config.farm
         record = fetch(self._context, self._client_id, deduper.name)
-        registered = set() if record is None else set(record.farms)
         members = read_members(self._context, self._client_id, deduper.name)
-        others = sorted(farm for farm in {*registered, *members} - {ours} if not _too_long(deduper, farm))
-        # What is registered and has not joined is Java's, whose services look at all that are registered.
-        member = ours in members or ours in registered
+        others = _others(deduper, ours, {*members, *(record.farms if record is not None else ())})
         joined = members.get(ours, 0)
-        known = _Known(now, (ours, *others), member, joined + GRACE if joined else 0)
+        known = _Known(now, (ours, *others), ours in members, joined + GRACE if joined else 0)
         # The first farm of all adds at once.
-        if member or others:
+        if others or known.member:
             if len(self._known) >= _NAMES:
                 self._known = {}
             self._known[deduper.name] = known
         return known
 
 
-def running(now: int) -> Callable[[], int]:
+def clock_from(now: int) -> Callable[[], int]:
     """A clock that runs from ``now`` on, both in epoch ms: of a caller, who tells the time when a call begins."""
     begun = monotonic()
     return lambda: now + round((monotonic() - begun) * 1000)
@@ -144,12 +142,12 @@ def join(
     ``registered``: farms that are there as well, Java's. Raises ``StoreError``, with ``INVALID_CONFIG`` if the farm's
     name is too long for the de-duper, or a full shard would not fit into a record any more. To try again is safe.
     """
-    at, layout, bits = running(now), deduper.layout or BINS, deduper.config.bits_per_shard
+    clock, layout, bits = clock_from(now), deduper.layout or BINS, deduper.config.bits_per_shard
     members, ours = read_members(context, client_id, deduper.name), context.config.farm
     if ours in members:
         return
-    farms = [ours, *sorted(farm for farm in {*members, *registered} - {ours} if not _too_long(deduper, farm))]
-    for problem in room.bad_farm(layout, bits, ours) or room.problems(layout, bits, farms, most_bytes):
+    others = _others(deduper, ours, {*members, *registered})
+    for problem in room.bad_farm(layout, bits, ours) or room.problems(layout, bits, [ours, *others], most_bytes):
         raise StoreError(ErrorCode.INVALID_CONFIG, f"farm {ours!r} can't join de-duper {deduper.name!r}: {problem}")
     import aerospike  # noqa: PLC0415  # no driver before a store is opened
     from aerospike.exception import RecordExistsError  # noqa: PLC0415  # as above
@@ -161,11 +159,11 @@ def join(
     key, what = _key(context, client_id, deduper.name), f"joining {deduper.name!r}"
 
     def first() -> None:
-        context.client.put(key, {ours: 0 if farms == [ours] else at()}, policy=create)
+        context.client.put(key, {ours: clock() if others else 0}, policy=create)
 
     def one_more() -> None:
         # Whoever of this farm was first counts.
-        since = expression_write(ours, Cond(BinExists(ours), IntBin(ours), at()).compile())
+        since = expression_write(ours, Cond(BinExists(ours), IntBin(ours), clock()).compile())
         context.client.operate(key, [since], policy=policy)
 
     try:
@@ -178,9 +176,10 @@ def join(
         raise StoreError(error.code, error.message) from error.__cause__
 
 
-def _too_long(deduper: DeDuper, farm: str) -> bool:
-    """Nothing can be in bins of such names, and the server refuses to look for them."""
-    return bool(room.bad_farm(deduper.layout or BINS, deduper.config.bits_per_shard, farm))
+def _others(deduper: DeDuper, ours: str, farms: set[str]) -> list[str]:
+    """Those of ``farms`` that can have data: no bin has too long a name, and the server refuses to look for one."""
+    layout, bits = deduper.layout or BINS, deduper.config.bits_per_shard
+    return sorted(farm for farm in farms - {ours} if not room.bad_farm(layout, bits, farm))
 
 
 def _key(context: AerospikeContext, client_id: str, name: str) -> tuple[str, str, str]:

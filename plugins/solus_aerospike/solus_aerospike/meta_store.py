@@ -11,7 +11,7 @@ from attrs import evolve
 
 from solus_aerospike.config import BINS, BINS_FARM_BYTES, JAVAS_FARM, MAP
 from solus_aerospike.context import AerospikeContext
-from solus_aerospike.farms import join, running
+from solus_aerospike.farms import clock_from, join
 from solus_aerospike.layout import meta_key, meta_set
 from solus_aerospike.namespaces import check_namespace
 from solus_aerospike.records import Fields, MetaRecord, bins_of, decode, encode, fetch, parse
@@ -43,11 +43,11 @@ class AerospikeMetaStore:
         self._most_bytes = check_namespace(context)
 
     def create(self, deduper: DeDuper) -> DeDuper:
-        at = running(deduper.created_at)
+        clock = clock_from(deduper.created_at)
         for _ in range(_ROUNDS):
             record = self._fetch(deduper.name)
             if record is None:
-                self._join(deduper, at(), set())
+                self._join(deduper, clock(), set())
                 self._write(deduper.name, MetaRecord({}, deduper.layout == BINS, None), {self._farm: encode(deduper)})
                 continue
             stored = decode(self._client_id, deduper.name, record)
@@ -55,15 +55,14 @@ class AerospikeMetaStore:
             if self._context.config.layout == deduper.layout != stored.layout:
                 raise ConfigMismatchError(deduper.name, {"layout": (stored.layout, deduper.layout)})
             # Whoever asks for another config is refused by the caller, and has no part in this.
-            if self._farm in record.farms or stored.config != deduper.config:
+            if stored.config != deduper.config:
                 return stored
-            self._join(stored, at(), set(record.farms))
-            if self._write(deduper.name, record, {self._farm: encode(stored)}):
+            self._join(stored, clock(), set(record.farms))
+            if self._farm in record.farms or self._write(deduper.name, record, {self._farm: encode(stored)}):
                 return stored
         raise self._too_busy(deduper.name)
 
     def _join(self, deduper: DeDuper, now: int, registered: set[str]) -> None:
-        """Before it is registered: a farm that is registered and has not joined is one of Java's."""
         if deduper.layout in (MAP, BINS) and deduper.config.level is Level.XDC:
             join(self._context, self._client_id, deduper, now, self._most_bytes, registered)
 

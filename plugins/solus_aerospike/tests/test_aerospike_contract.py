@@ -72,7 +72,7 @@ class OnServer(DataStoreCase):
                         set=aerospike_set,
                         farm=farm,
                         layout=self.layout,
-                        timeout=20,
+                        timeout=15,
                         attempts=20,
                     )
                 )

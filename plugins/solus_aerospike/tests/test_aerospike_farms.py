@@ -334,13 +334,63 @@ def test_a_join_that_fails_leaves_no_doubt_about_what_was_to_be_added(
 
 
 def test_java_services_are_farms_too(contexts: Contexts, client_id: str) -> None:
-    """R19: one that registered and never joined is looked at, and who joins it waits."""
-    java, ours = AerospikeMetaStore(contexts("dc1"), client_id), AerospikeDataStore(contexts("dc2"), client_id)
+    """R19: one that registered and never joined is looked at, and who joins it waits, in its own farm too."""
     of: DeDuper = orders(client_id, "bins")
-    java.create(of)
-    config = java._context.config
-    java._context.client.remove((config.namespace, config.set, f"farms|{client_id}|{of.name}"))
-    with pytest.raises(StoreError, match=r"'dc2' has just joined .* dc1 may not"):
-        ours.add(craft(of), NOW, END)
+    for farm in ("dc1", "dc3"):
+        AerospikeMetaStore(contexts(farm), client_id).create(of)
+    config, client = contexts("dc1").config, contexts("dc1").client
+    client.remove((config.namespace, config.set, f"farms|{client_id}|{of.name}"))
+    for farm in ("dc2", "dc1"):
+        ours = AerospikeDataStore(contexts(farm), client_id)
+        with pytest.raises(StoreError, match=rf"'{farm}' has just joined .* dc3 may not"):
+            ours.add(craft(of), NOW, END)
+        assert sorted(ours._farms.of(of, NOW)) == ["dc1", "dc2", "dc3"]
+
+
+def test_in_javas_only_farm_nobody_waits(contexts: Contexts, client_id: str) -> None:
+    """R19"""
+    of: DeDuper = orders(client_id, "bins")
+    AerospikeMetaStore(contexts("dc1"), client_id).create(of)
+    config, client = contexts("dc1").config, contexts("dc1").client
+    client.remove((config.namespace, config.set, f"farms|{client_id}|{of.name}"))
     assert AerospikeDataStore(contexts("dc1"), client_id).add_if_absent_one(of, *ROW, NOW, END)
-    assert not ours.absent_one(of, *ROW, NOW)
+
+
+@BOTH
+def test_who_only_switched_it_off_and_on_has_to_join(contexts: Contexts, client_id: str, layout: str) -> None:
+    """R5, R14: to record that it is inactive takes no part in adding."""
+    of = attrs.evolve(orders(client_id, layout), created_at=NOW)
+    metas = {farm: AerospikeMetaStore(contexts(farm), client_id) for farm in ("dc1", "dc2")}
+    metas["dc1"].create(of)
+    metas["dc2"].set_active(of.name, active=False, now=NOW)
+    metas["dc2"].set_active(of.name, active=True, now=NOW)
+    with pytest.raises(StoreError, match="'dc2' has just joined"):
+        AerospikeDataStore(contexts("dc2"), client_id).add(craft(of), NOW, END)
+    metas["dc1"].create(attrs.evolve(of, name="other"))
+    metas["dc2"].set_active("other", active=True, now=NOW)
+    metas["dc2"].create(attrs.evolve(of, name="other"))
+    assert sorted(read_members(contexts("dc1"), client_id, "other")) == ["dc1", "dc2"]
+
+
+def test_a_batch_looks_into_the_same_farms_for_all_its_rows(
+    double: Double, faulty: Contexts, client_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5: else those of the first could be older than the wait of a farm, once those of the last have been read."""
+    of, store = orders(client_id, "map"), AerospikeDataStore(faulty("dc1"), client_id)
+    rows = craft(of, *((shard, (1, 2)) for shard in range(50)))
+    double.hooks.reset_counts()
+    store.absent(rows, NOW)
+    assert double.hooks.round_trips == 3, "also while nobody has joined"
+    store.add(craft(of), NOW, END)
+    asked = []
+    for real in (KnownFarms.of, KnownFarms.to_add):
+
+        def counting(*arguments: Any, real: Any = real) -> tuple[str, ...]:
+            asked.append(arguments)
+            farms: tuple[str, ...] = real(*arguments)
+            return farms
+
+        monkeypatch.setattr(KnownFarms, real.__name__, counting)
+    store.absent(rows, NOW)
+    store.add_if_absent(rows, NOW, END)
+    assert len(asked) == 2

@@ -239,7 +239,7 @@ def test_twenty_thousand_entities(
     """Row 4, R6: clients have refused batches of over 4,096 records, or mixed up their answers."""
     n = 20_000 if layout == "map" else 4_200
     hosts = ",".join(f"{host}:{port}" for host, port in aerospike_hosts)
-    store, of = opened(hosts=hosts, timeout=20), deduper(layout)
+    store, of = opened(hosts=hosts, timeout=15), deduper(layout)
     probes = spread(of, n)
     known = np.random.default_rng(2).random(n) < 0.3
     store.add(probes.rows(np.flatnonzero(known)), NOW, END)
@@ -256,7 +256,7 @@ def test_a_record_with_all_its_bins(
 ) -> None:
     """R8: the limit is named, nothing is lost, and nothing is half written."""
     hosts = ",".join(f"{host}:{port}" for host, port in aerospike_hosts)
-    store, of = opened(hosts=hosts, namespace=aerospike_namespace, timeout=20), deduper("bins", bits_per_shard=30_000)
+    store, of = opened(hosts=hosts, namespace=aerospike_namespace, timeout=15), deduper("bins", bits_per_shard=30_000)
     key = (aerospike_namespace, aerospike_set, f"5|faults|{of.name}")
     names = [f"dc1#b{i}" for i in range(29_990)] + [f"dc2#b{i}" for i in range(32_766 - 29_990)]
     for first in range(0, len(names), 2_000):

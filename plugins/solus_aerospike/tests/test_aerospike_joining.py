@@ -12,7 +12,6 @@ import pytest
 from solus_aerospike import AerospikeConfig, AerospikeContext, AerospikeMetaStore
 from solus_aerospike.farms import KnownFarms, join, read_members
 from solus_aerospike.namespaces import check_namespace
-from solus_aerospike.records import bins_of, encode
 from solus_core.errors import StoreError
 from solus_core.model import DeDuper, DeDuperConfig, Level
 
@@ -44,15 +43,6 @@ def test_no_farm_is_forgotten(double: Double, open_double: OpenMeta, monkeypatch
     assert known_to(metas["dc1"]).of(OFFERS, NOW) == ("dc1", "dc2")
 
 
-def test_farms_of_java_need_not_wait(open_double: OpenMeta, client_id: str) -> None:
-    """R19: its services look at all that are registered, from their start on."""
-    meta, of = open_double("dc2"), attrs.evolve(OFFERS, layout="bins")
-    javas = bins_of({farm: encode(of) for farm in ("dc1", "dc2")}, in_bins=True)
-    meta._context.client.put(("test", meta._set, f"{client_id}|offers"), javas)
-    assert known_to(meta).to_add(of, NOW) == ("dc2", "dc1")
-    assert members(meta) == {}
-
-
 def test_farms_of_level_dc_share_no_record(open_double: OpenMeta) -> None:
     """R19: nor its room."""
     of = attrs.evolve(OFFERS, layout="bins", config=DeDuperConfig(bits_per_shard=30_000, level=Level.DC))
@@ -68,7 +58,7 @@ def test_a_farm_that_joins_undoes_no_change(double: Double, client_id: str) -> N
     client = aerospike.client({"hosts": double.hosts})
     metas = []
     for farm in ("dc1", "dc2"):
-        config = AerospikeConfig(hosts="unused", namespace="test", set="s", farm=farm, timeout=20)
+        config = AerospikeConfig(hosts="unused", namespace="test", set="s", farm=farm, timeout=15)
         metas.append(AerospikeMetaStore(AerospikeContext(client, config), client_id))
     metas[0].create(OFFERS)
     metas[0].set_active("offers", active=False, now=NOW + 1)

@@ -57,7 +57,7 @@ def config(aerospike_hosts: list[tuple[str, int]], aerospike_namespace: str, aer
     hosts = ",".join(f"{host}:{port}" for host, port in aerospike_hosts)
     # A hot record answers "busy" to some of so many: they try again.
     return AerospikeConfig(
-        hosts=hosts, namespace=aerospike_namespace, set=aerospike_set, farm="dc1", timeout=20, attempts=50
+        hosts=hosts, namespace=aerospike_namespace, set=aerospike_set, farm="dc1", timeout=15, attempts=50
     )
 
 
