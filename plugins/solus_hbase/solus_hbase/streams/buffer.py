@@ -85,7 +85,7 @@ class Buffer(Generic[P]):
         self._news: list[News[P]] = []
 
     def __len__(self) -> int:
-        self._own()
+        self._after_fork()
         return len(self._entries)
 
     def __del__(self) -> None:
@@ -98,25 +98,25 @@ class Buffer(Generic[P]):
         ``BufferFullError``: it was not taken. ``FlushError``: it was, and a flush failed that was not mended, or was
         mended and left records in doubt. An interrupt leaves open whether it was taken.
         """
-        self._own()
+        self._after_fork()
         if not self._batch:
-            self._through(partial(self._add_single, entry))
+            self._and_tell(partial(self._add_single, entry))
             return
         if not self._take(entry):
-            self._through(partial(self._make_room, entry, partial(self._take, entry)))
+            self._and_tell(partial(self._make_room, entry, partial(self._take, entry)))
         # Where another thread is flushing already, it is told what goes wrong.
         if (self._is_due() or self._is_left()) and not self._turn.locked():
-            self._through(self._flush_due)
+            self._and_tell(self._flush_due)
 
     def flush(self) -> None:
         """Write all that is there; returns once it is written, and raises ``FlushError`` if some of it isn't."""
-        self._own()
-        self._through(self._flush_all)
+        self._after_fork()
+        self._and_tell(self._flush_all)
 
     def tick(self) -> int | None:
         """Flush if the oldest entry is due; answers the milliseconds until one will be, None when it is empty."""
-        self._own()
-        self._through(self._flush_due)
+        self._after_fork()
+        self._and_tell(self._flush_due)
         with self._lock:
             return max(0, self._since + self._interval - self._clock()) if self._entries else None
 
@@ -124,21 +124,29 @@ class Buffer(Generic[P]):
         """Flush, and take nothing more. After a ``FlushError`` it is still open."""
         self.flush()
         self._closed = True
-        # An entry may have come in between.
-        self.flush()
-        while self._is_left():
+        try:
+            # An entry may have come in between.
             self.flush()
+            while self._is_left():
+                self.flush()
+        except BaseException:  # raised on
+            self._closed = False
+            raise
 
     def take_back(self, records: Sequence[Record] | None = None) -> list[Record]:
         """All records that are not written, or those of ``records`` (the same objects), in order; they are forgotten
         here."""
-        self._own()
+        self._after_fork()
         wanted = None if records is None else set(map(id, records))
         with self._turn:
             if self._flight is not None:
-                # An interrupt left it; it is told by the next call.
-                self._news.append(News(busy=False))
-                self._book(self._flight, self._news[-1])
+                # An interrupt left it; it is told by the next call, which must not find the news before they are in.
+                news: News[P] = News()
+                self._news.append(news)
+                try:
+                    self._book(self._flight, news)
+                finally:
+                    news.busy = False
             with self._lock:
                 taken: list[Record] = []
                 left: list[Entry[P]] = []
@@ -152,9 +160,9 @@ class Buffer(Generic[P]):
                 self._entries, self._bytes = left, size
         return taken
 
-    def _through(self, step: Callable[[News[P]], None]) -> None:
+    def _and_tell(self, step: Callable[[News[P]], None]) -> None:
         """Do what may flush, then tell what came of it, also what an interrupt had left to tell."""
-        news = self._own_news()
+        news = self._take_news()
         refusal: SolusError | None = None
         try:
             try:
@@ -171,7 +179,7 @@ class Buffer(Generic[P]):
             else:
                 self._news.remove(news)
 
-    def _own_news(self) -> News[P]:
+    def _take_news(self) -> News[P]:
         with self._lock:
             news = next((one for one in self._news if not one.busy), None)
             if news is None:
@@ -204,12 +212,15 @@ class Buffer(Generic[P]):
                 try:
                     # Another thread may have made room meanwhile.
                     if is_made():
-                        news.mended(self._repeatable)
+                        self._correct(news)
                         return
                     self._flush(news)
                 finally:
                     self._turn.release()
-            if news.is_interrupted or is_made():
+            if news.is_interrupted:
+                return
+            if is_made():
+                self._correct(news)
                 return
             news.tell(self._on_bad)
             waited = time.monotonic() - began
@@ -222,6 +233,13 @@ class Buffer(Generic[P]):
                 with self._lock:
                     self._changed.wait(min(pause, self._patience - waited))
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _correct(self, news: News[P]) -> None:
+        """Somebody else may have written or taken back what a flush of this caller has left."""
+        if news.failure is not None:
+            with self._lock:
+                kept = {id(entry.record) for entry in self._entries}
+            news.failure = news.failure.now(kept, self._repeatable)
 
     def _add_single(self, entry: Entry[P], news: News[P]) -> None:
         with self._lock:
@@ -308,7 +326,7 @@ class Buffer(Generic[P]):
         if self._closed:
             raise StoreError(ErrorCode.HBASE_ERROR, "this sink is closed")
 
-    def _own(self) -> None:
+    def _after_fork(self) -> None:
         if self._pid != os.getpid():
             # Forked: what the parent had buffered is the parent's to write, and its locks may be held.
             self._begin()

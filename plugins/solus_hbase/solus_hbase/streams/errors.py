@@ -33,7 +33,7 @@ class FlushError(SolusError):
     """A flush failed. The sink keeps what was not written: do not add it again.
 
     ``records``: exactly those that are not known to be written, in the order in which they were added; none if
-    a later try, within ``patience``, has written them. ``doubtful``: those that may have been written all the same,
+    all were written or taken back within ``patience``. ``doubtful``: those that may have been written all the same,
     each as often as a try left that open. A put may be repeated, an increment counts again. ``refused``: those of
     ``records`` that the server looked at and refused: to send them again will not help, to ``take_back`` these lets
     the rest go on. The driver's error is the cause.
@@ -48,15 +48,15 @@ class FlushError(SolusError):
         records: Sequence[Record],
         doubtful: Sequence[Record],
         refused: Sequence[Record],
-        taken: int,
+        tried: int,
     ) -> None:
         shown_of = records or doubtful
         few = ", ".join(shown(record) for record in shown_of[:_SHOWN]) + (", ..." if len(shown_of) > _SHOWN else "")
         super().__init__(
             error.code,
-            f"{error.message}; of {taken} records {len(records)} are not written, and kept: {few}"
+            f"{error.message}; of {tried} records {len(records)} are not written, and kept: {few}"
             if records
-            else f"{error.message}; the next try wrote all, some perhaps twice: {few}",
+            else f"{error.message}; nothing of that is kept any more, but perhaps it was written: {few}",
             in_doubt=bool(doubtful),
         )
         self.records = tuple(records)

@@ -71,17 +71,22 @@ class Outcome(Generic[P]):
 
         ``repeatable``: what is written twice is as if it had been written once.
         """
-        doubtful = () if before is None or repeatable else before.doubtful
+        doubtful = [entry.record for entry in self.doubtful(kept)]
+        earlier = () if before is None else before.doubtful
+        if repeatable:
+            # Once each, and only what is not settled.
+            open_still = {id(entry.record) for entry in kept} - set(map(id, doubtful))
+            earlier = tuple(record for record in earlier if id(record) in open_still)
         if not kept:
             # What a later try has mended is no news, unless it may have been written twice.
-            return Failure(before.error, (), doubtful, (), before.taken) if before is not None and doubtful else None
+            return Failure(before.error, (), earlier, (), before.tried) if before is not None and earlier else None
         never = {id(entry.record) for entry, _ in self.refused}
         never.update(map(id, before.refused if before is not None else ()))
         return Failure(
             # An outage says more than rows that are refused: those have an error of their own.
             next((error for error in self.errors if not _refused(error)), next(iter(self.errors), None)),
             tuple(entry.record for entry in kept),
-            (*doubtful, *(entry.record for entry in self.doubtful(kept))),
+            (*earlier, *doubtful),
             tuple(entry.record for entry in kept if id(entry.record) in never),
             len(self.batch),
         )
@@ -90,20 +95,27 @@ class Outcome(Generic[P]):
 @final
 @frozen(eq=False)
 class Failure:
-    """What a ``FlushError`` will say; ``error``: None if the flush was interrupted."""
+    """What a ``FlushError`` will say; ``error``: None if the flush was interrupted; ``tried``: records of the flush."""
 
     error: Exception | None
     records: tuple[Record, ...]
     doubtful: tuple[Record, ...]
     refused: tuple[Record, ...]
-    taken: int
+    tried: int
+
+    def now(self, kept: set[int], repeatable: bool) -> Failure | None:
+        """What of it is still so, and news, while of all records (by id) these are kept."""
+        records = tuple(record for record in self.records if id(record) in kept)
+        doubtful = tuple(record for record in self.doubtful if not repeatable or id(record) in kept)
+        refused = tuple(record for record in self.refused if id(record) in kept)
+        return Failure(self.error, records, doubtful, refused, self.tried) if records or doubtful else None
 
     def told(self) -> FlushError:
         why = self.error
         if not isinstance(why, SolusError):
             met = "was interrupted" if why is None else f"met {why!r}"
             why = StoreError(ErrorCode.INTERNAL_ERROR, f"the flush {met}")
-        failure = FlushError(why, self.records, self.doubtful, self.refused, self.taken)
+        failure = FlushError(why, self.records, self.doubtful, self.refused, self.tried)
         failure.__cause__ = why.__cause__ or self.error
         return failure
 
@@ -136,11 +148,6 @@ class News(Generic[P]):
         """Remember an error for the end: the first one, unless a later one is an interrupt, which nothing may hide."""
         if self.raised is None or (is_interrupt(error) and not self.is_interrupted):
             self.raised = error
-
-    def mended(self, repeatable: bool) -> None:
-        """Somebody else made the next try: then only doubts are news, and what was refused."""
-        if self.failure is not None and not self.failure.refused and (repeatable or not self.failure.doubtful):
-            self.failure = None
 
     def tell(self, on_bad: OnBad | None) -> None:
         """Tell whoever waits for these records, all of them.

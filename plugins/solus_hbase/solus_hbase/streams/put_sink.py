@@ -11,6 +11,7 @@ from solus_core.errors import BatchError, InvalidArgumentError, InvalidConfigErr
 from solus_core.handle import DeDuperHandle
 from solus_hbase.context import HBaseContext
 from solus_hbase.gateway.stream_calls import refused, stream_calls
+from solus_hbase.gateway.thrift2 import IDL
 from solus_hbase.streams.errors import Record, RecordError
 from solus_hbase.streams.mapping import DEFAULT_BUFFER, TableMapping
 from solus_hbase.streams.outcome import Entry, OnBad, Outcome
@@ -33,7 +34,8 @@ class PutSink(BufferedSink[_Payload]):
 
     ``unique``, ``key``, ``ttl``: write a record only if the entity that ``key`` makes of it is new to this
     de-duper, and mark it as seen for ``ttl`` once it is written (R25). A repeat is acknowledged as if it had been
-    written, once the first one is. ``on_bad``: what to do with records that can't be written, and those that the
+    written, once the first one is. Marks come last, so what any mark would raise now is raised here
+    (``DeDuperHandle.check_ready``). ``on_bad``: what to do with records that can't be written, and those that the
     server refuses, instead of raising. ``clock``: epoch milliseconds, for the ages of records. ``patience``: seconds
     that ``add`` tries to make room; the last try is not cut short, and may take ``attempts`` times ``timeout`` more.
     """
@@ -58,6 +60,7 @@ class PutSink(BufferedSink[_Payload]):
                 raise InvalidArgumentError("unique is given without key and ttl")
             check_callable("key", key)
             unique.unique((), ttl=ttl)  # checks the ttl, and that there is such a de-duper
+            unique.check_ready()
             self._unique = unique, key, ttl
         elif key is not None or ttl is not None:
             raise InvalidArgumentError("key or ttl is given without unique")
@@ -85,6 +88,7 @@ class PutSink(BufferedSink[_Payload]):
 
     def _put(self, outcome: Outcome[_Payload]) -> None:
         parts, given_up = _calls_of(outcome.batch)[::-1], 0
+        whole = set(map(id, parts))
         while parts:
             part = parts.pop()
             outcome.begun.append(part)
@@ -98,8 +102,7 @@ class PutSink(BufferedSink[_Payload]):
                     parts += [part[middle:], part[:middle]]
                     continue
                 given_up += 1
-                # Of several rows, those beside the refused one may be written.
-                if len(part) == 1 and not error.in_doubt:
+                if not error.in_doubt and _is_unapplied(part, error, is_whole=id(part) in whole):
                     outcome.unapplied.append(part)
                 if not looked_at:
                     # Nobody answers: the other parts would each wait for that too.
@@ -134,6 +137,15 @@ class PutSink(BufferedSink[_Payload]):
             outcome.errors.append(error)
         outcome.unapplied.append([entry for entry in outcome.batch if entry.payload[1] not in doubtful])
         outcome.done.append([entry for entry in outcome.batch if entry.payload[1] not in undone])
+
+
+def _is_unapplied(part: list[Entry[_Payload]], error: StoreError, *, is_whole: bool) -> bool:
+    """Is none of it written, where its call is in no doubt? ``is_whole``: it is not half of a call that was refused."""
+    if len(part) == 1 and refused(error):
+        return True
+    # What beside the bad rows of a call was good may be written: by the call that was halved, or by this one.
+    is_answered = isinstance(error.__cause__, (IDL.TIOError, IDL.TIllegalArgument))
+    return is_whole and (len(part) == 1 or not is_answered)
 
 
 def _check_fields(mapping: TableMapping) -> None:

@@ -30,6 +30,23 @@ def test_a_record_that_comes_while_the_sink_is_closed(context: HBaseContext, tab
     assert (table.rows_put, acked) == ([b"r1", b"r2"], [record(2)])
 
 
+def test_close_that_fails_for_what_came_in_between(
+    context: HBaseContext, table: Any, lost: Callable[[], Exception]
+) -> None:
+    """R26: the sink is still open."""
+    table.faults.fail_at(1, lost)
+    sink = PutSink(context, mapping())
+    sink.add(record(1), lambda _: sink.add(record(2)))
+    with pytest.raises(FlushError) as caught:
+        sink.close()
+    assert caught.value.records == (record(2),)
+    sink.add(record(3))
+    sink.close()
+    assert table.rows_put == [b"r1", b"r2", b"r3"]
+    with pytest.raises(StoreError, match="this sink is closed"):
+        sink.add(record(4))
+
+
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_closed_sink_takes_nothing(context: HBaseContext, table: Any, batch: bool) -> None:
     sink = PutSink(context, mapping(batch=batch))

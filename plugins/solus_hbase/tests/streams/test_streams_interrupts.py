@@ -184,6 +184,36 @@ def test_what_an_interrupt_leaves_is_done_by_the_next_call(
         assert table.count(b"r1", b"data", b"clicks") == 1 + (not takes_back)
 
 
+def test_what_take_back_books_nobody_throws_away(
+    context: HBaseContext, table: Any, killed: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R26: another thread that has nothing to tell comes while the rest of an interrupt is booked."""
+    clock = InterruptedClock(killed)
+
+    def plan(number: int, name: str, applied: bool) -> None:
+        clock.armed = applied
+
+    acked: list[Record] = []
+    sink = PutSink(context, mapping(), clock=clock)
+    sink.add(record(0), acked.append)
+    table.faults.plan = plan
+    with pytest.raises(killed):
+        sink.flush()
+    buffer = sink._buffer
+    book = buffer._book
+
+    def overtaken(*arguments: Any) -> None:
+        other = threading.Thread(target=buffer._and_tell, args=(lambda _: None,))
+        other.start()
+        other.join(30)
+        book(*arguments)
+
+    monkeypatch.setattr(buffer, "_book", overtaken)
+    assert sink.take_back() == []
+    sink.close()
+    assert (acked, table.rows_put) == ([record(0)], [b"r0"])
+
+
 def test_an_interrupt_between_two_tries_has_the_doubts_as_its_cause(
     table: Any, connect_to: Any, killed: type[BaseException], lost: Lost
 ) -> None:

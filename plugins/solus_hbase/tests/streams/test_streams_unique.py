@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from solus_core import SolusEngine
-from solus_core.errors import BatchError, DeDuperNotFoundError, ErrorCode, InvalidArgumentError
+from solus_core.errors import BatchError, DeDuperNotFoundError, ErrorCode, InvalidArgumentError, StoreError
 from solus_core.handle import DeDuperHandle
 from solus_hbase import HBaseContext
 from solus_hbase.gateway.thrift2 import IDL
@@ -201,6 +201,19 @@ def test_what_is_checked_at_the_start(context: HBaseContext, memory_engine: Solu
         PutSink(context, mapping(), unique=seen, key=key, ttl=timedelta(days=100))
     with pytest.raises(DeDuperNotFoundError):
         PutSink(context, mapping(), unique=memory_engine.deduper("unknown"), key=key, ttl=MINUTE)
+
+
+def test_a_store_that_takes_no_marks_yet(
+    context: HBaseContext, seen: DeDuperHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R25: marks come last, so it is said before anything is written."""
+
+    def add(*_: object) -> None:
+        raise StoreError(ErrorCode.INTERNAL_ERROR, "not yet")
+
+    monkeypatch.setattr(type(seen._session.data), "add", add)
+    with pytest.raises(StoreError, match="not yet"):
+        opened(context, seen)
 
 
 def test_records_without_a_key(context: HBaseContext, seen: DeDuperHandle) -> None:
