@@ -1,12 +1,14 @@
 """A store under load while a test does something to its server: what was added must be there, whatever failed (R23).
 
-with Load(store, deduper, now, expires_at) as load:
-    load.wait_for(100)
-    server.kill()
-    server.start()
-    load.wait_for(100)
-assert load.errors
-load.check()
+    with Load(store, deduper, now, expires_at) as load:
+        load.wait_for(100)
+        server.kill()
+        server.start()
+        load.wait_for(100)
+    assert load.errors
+    load.check()
+
+An error of the store is none of the load's: its threads try again, and know what may have been added.
 """
 
 from __future__ import annotations

@@ -46,10 +46,8 @@ def bad_farm(layout: str, bits_per_shard: int, farm: str) -> list[str]:
     if layout == BINS:
         most, why = BINS_FARM_BYTES, f"in the layout {BINS}; {JAVAS_FARM}"
     else:
-        most, why = (
-            BIN_BYTES - longest_map_bin("", bits_per_shard),
-            f"in the layout {MAP} with bits_per_shard {bits_per_shard}",
-        )
+        most = BIN_BYTES - longest_map_bin("", bits_per_shard)
+        why = f"in the layout {MAP} with bits_per_shard {bits_per_shard}"
     if len(farm) <= most:
         return []
     return [f"farm is {farm!r}, which has {len(farm)} bytes, allowed are {most} {why}"]

@@ -29,8 +29,8 @@ def record(number: int, **more: object) -> Record:
     return {"id": f"r{number}", "v": f"value {number}", **more}
 
 
-def hanging_flush(table: Any, sink: PutSink) -> tuple[threading.Thread, threading.Event]:
-    """A flush of three records, which fill the buffer, that is at its call until the event is set."""
+def hanging_flush(table: Any, sink: PutSink, count: int) -> tuple[threading.Thread, threading.Event]:
+    """A flush of so many records that is at its call until the event is set."""
     begun, go_on = threading.Event(), threading.Event()
 
     def plan(number: int, name: str, applied: bool) -> None:
@@ -39,7 +39,7 @@ def hanging_flush(table: Any, sink: PutSink) -> tuple[threading.Thread, threadin
             assert go_on.wait(30)
 
     table.faults.plan = plan
-    for number in range(3):
+    for number in range(count):
         sink.add(record(number))
     flusher = threading.Thread(target=sink.flush)
     flusher.start()
@@ -96,7 +96,7 @@ def test_patience_is_checked(context: HBaseContext, patience: float) -> None:
 def test_another_thread_is_at_it(context: HBaseContext, table: Any) -> None:
     """While a flush hangs others wait, no longer than they have patience; what they added before is safe."""
     sink = PutSink(context, mapping(write_buffer_size=300, flush_interval=3_600_000), patience=0.05)
-    flusher, go_on = hanging_flush(table, sink)
+    flusher, go_on = hanging_flush(table, sink, 3)
     with pytest.raises(BufferFullError, match="another thread's flush has not ended"):
         sink.add(record(3))
     go_on.set()
@@ -134,7 +134,7 @@ class Announced:
 def test_room_that_another_flush_makes(context: HBaseContext, table: Any) -> None:
     """Who waited for another thread's flush does not make one of its own for what little came since."""
     sink = PutSink(context, mapping(write_buffer_size=300, flush_interval=3_600_000))
-    flusher, go_on = hanging_flush(table, sink)
+    flusher, go_on = hanging_flush(table, sink, 3)
     turn = Announced(sink._buffer._turn)
     sink._buffer._turn = turn  # type: ignore[assignment]  # it does what a lock does
     adders = [threading.Thread(target=sink.add, args=(record(number),)) for number in (3, 4)]
@@ -179,20 +179,9 @@ def test_nothing_is_taken_back_while_it_is_written(context: HBaseContext, table:
 
 def test_an_old_buffer_that_another_thread_flushes(context: HBaseContext, table: Any) -> None:
     """R26: who adds to it does not wait for that."""
-    begun, go_on = threading.Event(), threading.Event()
-
-    def plan(number: int, name: str, applied: bool) -> None:
-        if number == 0 and not applied:
-            begun.set()
-            assert go_on.wait(30)
-
-    table.faults.plan = plan
     clock = FakeClock()
     sink = PutSink(context, mapping(flush_interval=500), clock=clock)
-    sink.add(record(0))
-    flusher = threading.Thread(target=sink.flush)
-    flusher.start()
-    assert begun.wait(30)
+    flusher, go_on = hanging_flush(table, sink, 1)
     clock.advance(500)
     adder = threading.Thread(target=sink.add, args=(record(1),))
     adder.start()

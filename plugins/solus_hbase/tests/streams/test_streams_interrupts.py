@@ -32,6 +32,15 @@ def refuse(_: Record) -> None:
     raise LookupError("gone")
 
 
+def interrupted_by(killed: type[BaseException]) -> Callable[[Record], None]:
+    """An acknowledgement in which an interrupt comes."""
+
+    def interrupted(_: Record) -> None:
+        raise killed()
+
+    return interrupted
+
+
 def test_an_interrupt_does_not_count_twice_what_was_answered(
     table: Any, connect_to: Any, killed: type[BaseException]
 ) -> None:
@@ -289,13 +298,9 @@ def test_an_error_that_nobody_expected(table: Any, connect_to: Any) -> None:
 
 def test_an_interrupted_acknowledgement(context: HBaseContext, table: Any, killed: type[BaseException]) -> None:
     """The others are called all the same: their records are written."""
-
-    def interrupted(_: Record) -> None:
-        raise killed()
-
     acked: list[Record] = []
     sink = PutSink(context, mapping())
-    for ack in (refuse, interrupted, acked.append):
+    for ack in (refuse, interrupted_by(killed), acked.append):
         sink.add(record(len(sink)), ack)
     with pytest.raises(killed):
         sink.flush()
@@ -331,12 +336,9 @@ def test_a_failed_flush_does_not_hide_what_an_acknowledgement_raised(context: HB
 def test_a_failed_flush_does_not_hide_an_interrupt(
     context: HBaseContext, table: Any, killed: type[BaseException]
 ) -> None:
-    def interrupted(_: Record) -> None:
-        raise killed()
-
     table.refuses = {b"r2"}
     sink = PutSink(context, mapping())
-    sink.add(record(1), interrupted)
+    sink.add(record(1), interrupted_by(killed))
     sink.add(record(2))
     with pytest.raises(killed) as caught:
         sink.flush()
