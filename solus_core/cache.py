@@ -11,7 +11,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
 from typing import final
 
 from attrs import asdict, frozen
@@ -59,6 +58,29 @@ class Entry:
 
 
 @final
+class _Load:
+    """A record that is being loaded: its loader holds ``busy``, and books ``entry`` or ``error`` when it ``is_done``.
+
+    One that is never done was interrupted, or an own change came between. Plain locks: what waits in Python code of its
+    own, as a ``Future`` does, an interrupt can leave locked.
+    """
+
+    __slots__ = ("busy", "entry", "error", "is_done")
+
+    def __init__(self) -> None:
+        self.busy = threading.Lock()
+        self.busy.acquire()
+        self.entry: Entry | None = None
+        self.error: SolusError | None = None
+        self.is_done = False
+
+    def wait(self) -> None:
+        """Until it may be over. An interrupt can keep the loader from saying so: then a second is waited in vain."""
+        if self.busy.acquire(timeout=1):
+            self.busy.release()
+
+
+@final
 class _InProcess:
     """What belongs to one process: a forked child starts with an empty one, as no thread of its parent goes on."""
 
@@ -67,7 +89,7 @@ class _InProcess:
     def __init__(self, size: int) -> None:
         self.lock = threading.Lock()
         self.entries: LRUCache[str, Entry] = LRUCache(size)
-        self.loading: dict[str, Future[Entry | None]] = {}
+        self.loading: dict[str, _Load] = {}
 
 
 @final
@@ -98,74 +120,76 @@ class MetadataCache:
         """The entry of ``name``, loaded first if need be; None if the meta-store doesn't know the name."""
         mine = self._mine()
         while True:
-            with mine.lock:
-                entry = mine.entries.get(name)
-                # A clock that was put back makes an entry look younger than it is: then it counts as expired.
-                age = -1 if entry is None else now - entry.loaded_at
-                if entry is not None and 0 <= age < self._settings.expiry_seconds * 1000:
-                    if now >= entry.refresh_at and name not in mine.loading:
-                        self._refresh_in_background(mine, name, now)
-                    return entry
-                first = name not in mine.loading
-                future = mine.loading.setdefault(name, Future())
-            if first:
-                return self._fill(mine, name, now, future)
+            own = _Load()
             try:
-                return future.result()
-            except CancelledError:
-                continue  # whoever loaded it was interrupted, or an own change came between: look again
+                with mine.lock:
+                    entry = mine.entries.get(name)
+                    # A clock that was put back makes an entry look younger than it is: then it counts as expired.
+                    age = -1 if entry is None else now - entry.loaded_at
+                    if entry is not None and 0 <= age < self._settings.expiry_seconds * 1000:
+                        if now >= entry.refresh_at and name not in mine.loading:
+                            self._refresh_in_background(mine, name, now)
+                        return entry
+                    load = mine.loading.setdefault(name, own)
+                if load is own:
+                    self._fill(mine, name, now, own)
+            finally:
+                _let_go(mine, name, own)
+            while mine.loading.get(name) is load:
+                load.wait()
+            if load.error is not None:
+                raise load.error
+            if load.is_done:
+                return load.entry
 
     def _refresh_in_background(self, mine: _InProcess, name: str, now: int) -> None:
-        future: Future[Entry | None] = Future()
+        """Only for who has the lock."""
+        load = _Load()
 
         def refresh() -> None:
             try:
-                self._fill(mine, name, now, future)
-            except SolusError as error:
+                self._fill(mine, name, now, load)
+            finally:
+                _let_go(mine, name, load)
+            if load.error is not None:
                 # The entry stays until it expires: an unreachable meta-store must not stop the data verbs at once.
-                _log.warning("refreshing de-duper %r failed, its cached metadata stay in use: %s", name, error)
+                _log.warning("refreshing de-duper %r failed, its cached metadata stay in use: %s", name, load.error)
 
-        mine.loading[name] = future
         try:
+            mine.loading[name] = load
             threading.Thread(target=refresh, name="solus-refresh", daemon=True).start()
-        except RuntimeError as error:  # no more threads, or the interpreter is about to end
-            del mine.loading[name]
+        except BaseException as error:
+            mine.loading.pop(name, None)
+            if not isinstance(error, RuntimeError):
+                raise
+            # No more threads, or the interpreter is about to end.
             _log.warning("refreshing de-duper %r could not begin, its cached metadata stay in use: %s", name, error)
 
-    def _fill(self, mine: _InProcess, name: str, now: int, future: Future[Entry | None]) -> Entry | None:
-        """Load ``name`` on behalf of all that wait for ``future``."""
+    def _fill(self, mine: _InProcess, name: str, now: int, load: _Load) -> None:
+        """Load ``name`` and book what came of it, unless an own change has come between."""
+        deduper: DeDuper | None = None
+        error: SolusError | None = None
         try:
             deduper = self._load(name)
-        except SolusError as error:
-            self._settle(mine, name, future)
-            future.set_exception(error)
-            raise
-        except Exception as error:
-            self._settle(mine, name, future)
-            failure = StoreError(ErrorCode.CACHE_ERROR, f"the meta-store failed to load de-duper {name!r}: {error!r}")
-            failure.__cause__ = error
-            future.set_exception(failure)
-            raise failure from error
-        except BaseException:
-            self._settle(mine, name, future)
-            future.cancel()
-            raise
-        entry = None if deduper is None else Entry(deduper, now, now + self._settings.refresh_seconds * 1000)
+        except SolusError as failure:
+            error = failure
+        except Exception as failure:
+            error = StoreError(ErrorCode.CACHE_ERROR, f"the meta-store failed to load de-duper {name!r}: {failure!r}")
+            error.__cause__ = failure
         with mine.lock:
-            current = mine.loading.get(name) is future
-            if current:
-                del mine.loading[name]
-                if entry is None:
-                    mine.entries.pop(name, None)
-                else:
-                    mine.entries[name] = entry
-        if not current:
-            future.cancel()
-            return self.get(name, now)
-        future.set_result(entry)
-        return entry
+            if mine.loading.get(name) is not load:
+                return
+            if deduper is not None:
+                load.entry = mine.entries[name] = Entry(deduper, now, now + self._settings.refresh_seconds * 1000)
+            elif error is None:
+                mine.entries.pop(name, None)
+            load.error, load.is_done = error, True
+            del mine.loading[name]
 
-    def _settle(self, mine: _InProcess, name: str, future: Future[Entry | None]) -> None:
-        with mine.lock:
-            if mine.loading.get(name) is future:
-                del mine.loading[name]
+
+def _let_go(mine: _InProcess, name: str, load: _Load) -> None:
+    """Let those go on that wait for ``load``, whatever became of it."""
+    with mine.lock:
+        if mine.loading.get(name) is load:
+            del mine.loading[name]
+    load.busy.release()

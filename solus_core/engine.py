@@ -185,18 +185,20 @@ class SolusEngine:
             differences["hasher"] = (stored.hasher, self._hasher.name)
         if differences:
             raise ConfigMismatchError(name, differences)
-        if not stored.active:
-            self._meta.set_active(name, True, now)
-            stored = evolve(stored, active=True, updated_at=now)
-        self._session.cache.forget(name)
-        return stored
+        self._record_active(stored, True, now)
+        return stored if stored.active else evolve(stored, active=True, updated_at=now)
 
     def unregister(self, name: str) -> None:
         """Mark a de-duper inactive. Its data stay and expire by TTL; registering it again uses them again."""
-        stored = self.get_deduper(name)
-        if stored.active:
-            self._meta.set_active(name, False, self._session.clock())
-        self._session.cache.forget(name)
+        self._record_active(self.get_deduper(name), False, self._session.clock())
+
+    def _record_active(self, stored: DeDuper, active: bool, now: int) -> None:
+        try:
+            if stored.active is not active:
+                self._meta.set_active(stored.name, active, now)
+        finally:
+            # Also where that failed: the answer may have been lost, and the change be there.
+            self._session.cache.forget(stored.name)
 
     def get_deduper(self, name: str) -> DeDuper:
         """The record in the meta-store, active or not; an unknown name raises ``DeDuperNotFoundError``."""

@@ -100,7 +100,7 @@ class DeDuperHandle:
         except SolusError:
             raise
         except Exception as error:
-            raise _unexpected(error) from error
+            raise _unexpected(error, writes=True) from error
 
     def add_if_absent(self, entity: Entity, ttl: Ttl) -> bool:
         """True exactly when this call added the entity: of racing callers, one gets True (see ``atomicity``)."""
@@ -120,7 +120,7 @@ class DeDuperHandle:
         except SolusError:
             raise
         except Exception as error:
-            raise _unexpected(error) from error
+            raise _unexpected(error, writes=True) from error
 
     def check_ready(self) -> None:
         """Raise now what an add would raise whatever the entity is: unknown, inactive, or the store takes no adds yet.
@@ -205,6 +205,8 @@ class DeDuperHandle:
         try:
             shards, positions = bound.hasher.probes(data, bound.deduper.config)
             answers = verb(Probes(bound.deduper, shards, positions), now, now + milliseconds)
+            if answers is not None and len(answers) != len(answered):
+                raise ValueError(f"{len(answers)} answers for {len(answered)} entities")
         except StoreBatchError as error:
             names = list(answered)
             raise BatchError(
@@ -218,20 +220,20 @@ class DeDuperHandle:
                     if done
                 },
             ) from error.__cause__
-        except SolusError as error:
-            raise BatchError(
-                error.code,
-                error.message,
-                unprocessed=list(answered),
-                doubtful=list(answered) if error.in_doubt else (),
-                answers={},
-            ) from error.__cause__
         except Exception as error:
-            raise _unexpected(error) from error
+            if isinstance(error, SolusError):
+                failure, cause = error, error.__cause__
+            else:
+                failure, cause = _unexpected(error, writes=milliseconds > 0), error
+            raise BatchError(
+                failure.code,
+                failure.message,
+                unprocessed=list(answered),
+                doubtful=list(answered) if failure.in_doubt else (),
+                answers={},
+            ) from cause
         if answers is None:
             return {}
-        if len(answers) != len(answered):
-            raise _unexpected(ValueError(f"{len(answers)} answers for {len(answered)} entities"))
         # All are True already: putting in what differs costs less than a new dict.
         for name in list(compress(answered, (~answers).tolist())):
             answered[name] = False
@@ -263,6 +265,9 @@ class DeDuperHandle:
         )
 
 
-def _unexpected(error: Exception) -> StoreError:
-    """A store or hasher raised something else than a SolusError: that breaks its contract (R22)."""
-    return StoreError(ErrorCode.INTERNAL_ERROR, f"the store or hasher failed unexpectedly: {error!r}")
+def _unexpected(error: Exception, *, writes: bool = False) -> StoreError:
+    """A store or hasher raised something else than a SolusError: that breaks its contract (R22).
+
+    Or a signal's handler did, in the middle of a call; a write may be applied then (R23).
+    """
+    return StoreError(ErrorCode.INTERNAL_ERROR, f"the store or hasher failed unexpectedly: {error!r}", in_doubt=writes)

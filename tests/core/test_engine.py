@@ -250,6 +250,10 @@ def test_r22_r23_a_failure_is_an_error_and_never_an_answer(engine: SolusEngine, 
             getattr(engine, form)("d", *batch)
         assert caught_too.value.code is ErrorCode.INTERNAL_ERROR
         assert caught_too.value.__cause__ is foreign
+        assert caught_too.value.in_doubt is (verb != "check_absence"), "nobody knows how far the write got"
+        if isinstance(caught_too.value, BatchError):
+            assert caught_too.value.unprocessed == ("a",)
+            assert caught_too.value.doubtful == (("a",) if caught_too.value.in_doubt else ())
 
 
 def test_ready_is_who_would_take_an_add(engine: SolusEngine, toy: Any) -> None:

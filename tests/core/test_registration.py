@@ -12,6 +12,7 @@ from solus_core.cache import CacheSettings
 from solus_core.errors import (
     ConfigMismatchError,
     DeDuperNotFoundError,
+    StoreError,
 )
 from solus_core.plugins import PluginManager
 from solus_core.testing.clock import FakeClock
@@ -200,6 +201,30 @@ def test_r15_racing_own_changes_leave_the_cache_as_the_meta_store_is(engine: Sol
         handle.check_absence("a")
     else:
         with pytest.raises(DeDuperNotFoundError):
+            handle.check_absence("a")
+
+
+@pytest.mark.parametrize("active", [True, False], ids=["register", "unregister"])
+def test_r15_an_own_change_whose_answer_was_lost_is_seen(engine: SolusEngine, toy: Any, active: bool) -> None:
+    """R14, R23: it is told as an error, and the next call sees what came of it."""
+    engine.register("d")
+    set_active = toy.store.set_active
+    if active:
+        engine.unregister("d")
+        assert not engine.get_cached_deduper("d").active
+
+    def apply_and_fail(name: str, active: bool, now: int) -> None:
+        set_active(name, active, now)
+        raise StoreError(ErrorCode.HBASE_ERROR, "no answer", in_doubt=True)
+
+    toy.store.set_active = apply_and_fail
+    handle = engine.deduper("d")
+    with pytest.raises(StoreError, match="no answer"):
+        engine.register("d") if active else engine.unregister("d")
+    if active:
+        assert handle.check_absence("a")
+    else:
+        with pytest.raises(DeDuperNotFoundError, match="inactive"):
             handle.check_absence("a")
 
 

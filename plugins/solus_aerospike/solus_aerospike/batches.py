@@ -25,7 +25,7 @@ class Item:
         self.positions = positions
         self.rows = [row]
         self.turn = 0
-        """Which policy to write with, see ``Place``."""
+        """Which options to write with, see ``Place``."""
         self.failure: StoreError | None = None
         """Of the last try."""
         self.doubt: StoreError | None = None

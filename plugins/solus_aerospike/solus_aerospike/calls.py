@@ -50,14 +50,14 @@ class Calls:
     def __init__(self, context: AerospikeContext) -> None:
         self._context = context
         self._caller = context.caller
-        self._policy = context.policy()
+        self._policy = context.reading()
 
     def absent(self, place: Place, farms: Farms, shard: int, positions: Collection[int], now: int) -> bool:
         key = place.key(shard)
 
         def call() -> bool:
             operations = [expression_read(_ABSENT, place.layout.absent(farms(), positions, now))]
-            return bool(self._operate(key, operations, self._policy)[2][_ABSENT])
+            return bool(self._operate(key, operations, {})[2][_ABSENT])
 
         try:
             return self._caller.read(_at(place.looking, key), call)
@@ -68,7 +68,7 @@ class Calls:
         key, operations = place.key(shard), place.layout.writes(positions, expires_at)
 
         def call() -> None:
-            self._in_turn(place, lambda policy: self._operate(key, operations, policy))
+            self._in_turn(place, lambda options: self._operate(key, operations, options))
 
         self._caller.write(_at(place.adding, key), call)
 
@@ -77,10 +77,10 @@ class Calls:
     ) -> bool:
         key = place.key(shard)
 
-        def try_with(policy: dict[str, Any]) -> bool:
+        def try_with(options: dict[str, Any]) -> bool:
             operations, guard = place.layout.guarded(farms(), positions, now, expires_at)
             try:
-                self._operate(key, operations, policy | guard)
+                self._operate(key, operations, options | guard)
             except exception.AerospikeError as error:
                 if error.args[0] != place.layout.PRESENT:
                     raise
@@ -109,7 +109,7 @@ class Calls:
             made = []
             for item in items:
                 operations = place.layout.writes(item.positions, expires_at)
-                made.append(Write(place.key(item.shard), operations, policy=place.policies[item.turn]))
+                made.append(Write(place.key(item.shard), operations, policy=place.options[item.turn]))
             return made
 
         def answered(item: Item, _: Any) -> None:
@@ -124,7 +124,7 @@ class Calls:
             known, made = farms(), []
             for item in items:
                 operations, guard = place.layout.guarded(known, item.positions, now, expires_at)
-                made.append(Write(place.key(item.shard), operations, policy=place.policies[item.turn] | guard))
+                made.append(Write(place.key(item.shard), operations, policy=place.options[item.turn] | guard))
             return made
 
         def answered(item: Item, told: Any) -> None:
@@ -155,17 +155,18 @@ class Calls:
             self._batch(f"counting in {place.deduper.name!r}", part, records, answered, {NOT_FOUND})
         return found
 
-    def _operate(self, key: Key, operations: list[Any], policy: dict[str, Any]) -> Any:
-        return self._context.client.operate(key, operations, policy=policy)
+    def _operate(self, key: Key, operations: list[Any], options: dict[str, Any]) -> Any:
+        return self._context.client.operate(key, operations, policy=self._policy | options)
 
     def _in_turn(self, place: Place, write: Callable[[dict[str, Any]], T]) -> T:
-        """The answer of a write with the policy that fits the record's TTL (see ``Place``)."""
-        if len(place.policies) == 1:
-            return write(place.policies[0])
+        """The answer of a write with the options that fit the record's TTL (see ``Place``)."""
+        if len(place.options) == 1:
+            return write(place.options[0])
+        first = place.turn  # others change it meanwhile
         for i in range(_TURNS):
-            turn = (place.turn + i) % 2
+            turn = (first + i) % 2
             try:
-                answer = write(place.policies[turn])
+                answer = write(place.options[turn])
             except (exception.FilteredOut, exception.RecordNotFound):
                 continue
             place.turn = turn

@@ -116,8 +116,6 @@ class AerospikeConfig(StorageConfig):
         namespace, of, farm = (good.get(what, "") for what in ("namespace", "set", "farm"))
         if len(namespace) > _NAMESPACE_BYTES:
             problems.append(_too_long("namespace", namespace, _NAMESPACE_BYTES, "Aerospike allows no more"))
-        if of.endswith(META_SUFFIX):
-            problems.append(f"set is {of!r}: sets that end in {META_SUFFIX} are those of registered de-dupers")
         if self.layout == BINS and len(farm) > BINS_FARM_BYTES:
             reason = f"with layout={BINS} the longest name of a bin is <farm>##updated, {_OF_BINS}; {JAVAS_FARM}"
             problems.append(_too_long("farm", farm, BINS_FARM_BYTES, reason))
@@ -126,6 +124,10 @@ class AerospikeConfig(StorageConfig):
                 _too_long("farm", farm, MAP_FARM_BYTES, f"with layout={MAP} a bin is called like the farm, {_OF_BINS}")
             )
         of_level_dc = f"{farm}_{of}"
+        for what, name in (("set", of), ("the set of level DC", of_level_dc)):
+            if name.endswith(META_SUFFIX):
+                problems.append(f"{what} is {name!r}: sets that end in {META_SUFFIX} are those of registered de-dupers")
+                break
         if farm and of and len(of_level_dc) > SET_BYTES:
             problems.append(
                 _too_long("set <farm>_<set>", of_level_dc, SET_BYTES, "so the set of level DC would be called")

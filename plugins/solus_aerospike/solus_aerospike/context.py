@@ -13,7 +13,7 @@ from weakref import WeakSet
 from solus_aerospike.config import AerospikeConfig
 from solus_aerospike.retry import Caller
 from solus_core.config import StorageContext
-from solus_core.errors import ErrorCode, StoreError
+from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
 
 if TYPE_CHECKING:
     from aerospike import Client
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _TEND_INTERVAL: Final = 250
 """Milliseconds. After 100 errors the client sends a node nothing more until it has next looked after it. That can't be
 switched off (it takes ``max_error_rate`` 0 for 100), but this is over before the last of our tries."""
+
+_DYNAMIC_CONFIG: Final = "AEROSPIKE_CLIENT_CONFIG_URL"
 
 _CONTEXTS: Final[WeakSet[AerospikeContext]] = WeakSet()
 # All contexts, weakly: a hook that runs at a fork can't be taken back, so there is one for all of them.
@@ -35,12 +37,19 @@ class AerospikeContext(StorageContext):
     ``config`` says about hosts, login and TLS is not used then; its ``timeout`` is that of each call.
     """
 
-    __slots__ = ("__weakref__", "_client", "_lock", "caller", "closed", "config", "owned")
+    __slots__ = ("__weakref__", "_client", "_lock", "_milliseconds", "caller", "closed", "config", "owned")
 
     def __init__(self, client: Client, config: AerospikeConfig, *, owned: bool = False) -> None:
+        if _DYNAMIC_CONFIG in os.environ:
+            problem = (
+                f"the environment has {_DYNAMIC_CONFIG}, and what that names overrules the policies of all calls: "
+                "with retries by the client an event can be lost. Unset it for this process"
+            )
+            raise InvalidConfigError("aerospike:// store", [problem])
         self.config = config
         self.caller = Caller(config.attempts, config.backoff)
         self.owned = owned
+        self._milliseconds = round(config.timeout * 1000)
         self.closed = False
         self._client: Client | None = client
         self._lock = threading.Lock()
@@ -53,10 +62,34 @@ class AerospikeContext(StorageContext):
             raise StoreError(ErrorCode.AEROSPIKE_ERROR, "the connection to Aerospike is closed")
         return self._client or self._open_in_child()
 
+    @property
+    def info_policy(self) -> dict[str, Any]:
+        """The policy of a question about the server itself."""
+        return {"timeout": self._milliseconds}
+
     def policy(self, **more: Any) -> dict[str, Any]:
-        """A policy for one try of a call of any kind: ``config.timeout`` for all of it, no retries by the client."""
-        milliseconds = round(self.config.timeout * 1000)
-        return {"total_timeout": milliseconds, "socket_timeout": milliseconds, "max_retries": 0, **more}
+        """A policy for one try of a call on records: ``config.timeout`` for all of it, no retries by the client.
+
+        Nothing that can change an answer is left to the defaults of the client, which may be its owner's.
+        """
+        import aerospike  # noqa: PLC0415  # no driver before a store is opened
+
+        return {
+            "total_timeout": self._milliseconds,
+            "socket_timeout": self._milliseconds,
+            "max_retries": 0,
+            "replica": aerospike.POLICY_REPLICA_MASTER,
+            **more,
+        }
+
+    def reading(self) -> dict[str, Any]:
+        """A ``policy`` for reading, where writing may be a part of it.
+
+        While a cluster moves its data, a node may have an older copy of a record: then the others are asked too.
+        """
+        import aerospike  # noqa: PLC0415  # no driver before a store is opened
+
+        return self.policy(read_mode_ap=aerospike.POLICY_READ_MODE_AP_ALL)
 
     def close(self) -> None:
         """Let go of the client, which ends it if nobody else has it; the stores are closed in any case. Again is fine.
@@ -97,6 +130,21 @@ def connect(config: AerospikeConfig) -> AerospikeContext:
     Raises ``StoreError`` if no host can be reached, or if the login is refused.
     """
     return AerospikeContext(_open(config, Caller(config.attempts, config.backoff)), config, owned=True)
+
+
+def writing(ttl: int, **more: Any) -> dict[str, Any]:
+    """What the policy of a write needs besides, in a batch the whole of it. ``ttl``: of the record, in seconds."""
+    import aerospike  # noqa: PLC0415  # no driver before a store is opened
+
+    return {
+        "key": aerospike.POLICY_KEY_SEND,
+        "exists": aerospike.POLICY_EXISTS_IGNORE,
+        "gen": aerospike.POLICY_GEN_IGNORE,
+        "commit_level": aerospike.POLICY_COMMIT_LEVEL_ALL,
+        # Without one the record would get that of the namespace, which often is for ever.
+        "ttl": ttl,
+        **more,
+    }
 
 
 def _open(config: AerospikeConfig, caller: Caller) -> Client:

@@ -12,7 +12,7 @@ from solus_aerospike.batches import Progress, chunks
 from solus_aerospike.config import BINS, MAP
 from solus_aerospike.context import AerospikeContext
 from solus_aerospike.farms import Farms, KnownFarms, clock_from
-from solus_aerospike.layout import RECORD_TTL
+from solus_aerospike.layout import RECORD_TTL, meta_set
 from solus_aerospike.namespaces import check_namespace
 from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
 from solus_core.model import Atomicity, DeDuper, DeDuperConfig
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _SAMPLE_POSITIONS: Final = 200_000
 _SAMPLE_SHARDS: Final = 200
 _EXPIRIES: Final = 1_000
+
+_PLACES: Final = 4_096
 
 
 @final
@@ -42,6 +44,7 @@ class AerospikeDataStore:
 
         self._context = context
         self._closed = False
+        meta_set(client_id)  # checks that it can have one, for its farms are recorded beside the data
         self._most_bytes = check_namespace(context)
         self._farms = KnownFarms(context, client_id, self._most_bytes)
         self._calls = Calls(context)
@@ -156,5 +159,7 @@ class AerospikeDataStore:
         for problem in room.bad_farm(layout, deduper.config.bits_per_shard, self._context.config.farm):
             raise StoreError(ErrorCode.DEDUPER_CONFIG_MISMATCH, f"de-duper {deduper.name!r}: {problem}")
         place = self._making.in_maps(deduper) if layout == MAP else self._making.in_bins(deduper)
+        if len(self._places) >= _PLACES:
+            self._places = {}
         self._places[deduper.name] = place
         return place

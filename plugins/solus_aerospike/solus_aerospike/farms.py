@@ -18,7 +18,7 @@ from attrs import frozen
 
 from solus_aerospike import room
 from solus_aerospike.config import BINS
-from solus_aerospike.context import AerospikeContext
+from solus_aerospike.context import AerospikeContext, writing
 from solus_aerospike.records import fetch
 from solus_core.errors import ErrorCode, StoreError
 from solus_core.model import DeDuper, Level
@@ -127,7 +127,7 @@ def read_members(context: AerospikeContext, client_id: str, name: str) -> dict[s
     key = _key(context, client_id, name)
     try:
         found: dict[str, int] = context.caller.read(
-            f"reading the farms of {name!r}", lambda: context.client.get(key, context.policy())
+            f"reading the farms of {name!r}", lambda: context.client.get(key, context.reading())
         )[2]
     except RecordNotFound:
         return {}
@@ -154,7 +154,7 @@ def join(
     from aerospike_helpers.expressions import BinExists, Cond, IntBin  # type: ignore[import-untyped]  # noqa: PLC0415  # no types; as above
     from aerospike_helpers.operations.expression_operations import expression_write  # type: ignore[import-untyped]  # noqa: PLC0415  # no types; as above
 
-    policy: dict[str, Any] = context.policy(key=aerospike.POLICY_KEY_SEND, ttl=aerospike.TTL_NEVER_EXPIRE)
+    policy: dict[str, Any] = context.policy(**writing(aerospike.TTL_NEVER_EXPIRE))
     create = {**policy, "exists": aerospike.POLICY_EXISTS_CREATE}
     key, what = _key(context, client_id, deduper.name), f"joining {deduper.name!r}"
 

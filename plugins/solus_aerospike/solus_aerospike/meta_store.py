@@ -10,7 +10,7 @@ from typing import Final, final
 from attrs import evolve
 
 from solus_aerospike.config import BINS, BINS_FARM_BYTES, JAVAS_FARM, MAP
-from solus_aerospike.context import AerospikeContext
+from solus_aerospike.context import AerospikeContext, writing
 from solus_aerospike.farms import clock_from, join
 from solus_aerospike.layout import meta_key, meta_set
 from solus_aerospike.namespaces import check_namespace
@@ -125,7 +125,7 @@ class AerospikeMetaStore:
         import aerospike  # noqa: PLC0415  # no driver before a store is opened
         from aerospike.exception import RecordExistsError, RecordGenerationError  # noqa: PLC0415  # as above
 
-        policy = self._context.policy(key=aerospike.POLICY_KEY_SEND, ttl=aerospike.TTL_NEVER_EXPIRE)
+        policy = self._context.policy(**writing(aerospike.TTL_NEVER_EXPIRE))
         if record.generation is None:
             policy["exists"] = aerospike.POLICY_EXISTS_CREATE
         else:
@@ -154,7 +154,7 @@ class AerospikeMetaStore:
         context = self._context
         command = f"sindex-create:namespace={context.config.namespace};set={self._set}"
         with suppress(AerospikeError):
-            context.client.info_random_node(f"{command};indexname={self._set};indextype=SET", context.policy())
+            context.client.info_random_node(f"{command};indexname={self._set};indextype=SET", context.info_policy)
         self._indexed = True
 
     def _fetch(self, name: str) -> MetaRecord | None:

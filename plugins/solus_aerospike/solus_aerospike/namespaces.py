@@ -14,7 +14,7 @@ def check_namespace(context: AerospikeContext) -> int:
     name = context.config.namespace
     command = f"namespace/{name}"
     nodes = context.caller.read(
-        f"asking about namespace {name!r}", lambda: context.client.info_all(command, context.policy())
+        f"asking about namespace {name!r}", lambda: context.client.info_all(command, context.info_policy)
     )
     sizes = []
     for node, (error, text) in nodes.items():
@@ -39,7 +39,7 @@ def check_namespace(context: AerospikeContext) -> int:
 
 def _there(context: AerospikeContext) -> str:
     nodes = context.caller.read(
-        "asking for namespaces", lambda: context.client.info_all("namespaces", context.policy())
+        "asking for namespaces", lambda: context.client.info_all("namespaces", context.info_policy)
     )
     found = {name for _, text in nodes.values() if text for name in text.rpartition("\t")[2].strip().split(";")}
     return ", ".join(sorted(found)) or "there is none"

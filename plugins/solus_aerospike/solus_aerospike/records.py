@@ -121,7 +121,7 @@ def fetch(context: AerospikeContext, client_id: str, name: str) -> MetaRecord | 
     key = (context.config.namespace, meta_set(client_id), meta_key(client_id, name))
     try:
         _, meta, bins = context.caller.read(
-            f"reading de-duper {name!r}", lambda: context.client.get(key, context.policy())
+            f"reading de-duper {name!r}", lambda: context.client.get(key, context.reading())
         )
     except RecordNotFound:
         return None

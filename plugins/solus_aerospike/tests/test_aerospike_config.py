@@ -77,6 +77,7 @@ def test_a_password_is_not_shown() -> None:
         ("aerospike://h/test/solus?layout=java", "layout is 'java', allowed are map and bins"),
         ("aerospike://h/test/solus?port=0", "port is 0, allowed are whole numbers from 1 to 65535"),
         ("aerospike://h:70000/test/solus", "port"),
+        ("aerospike://h/test/solus_DEDUPER?farm=shop", "the set of level DC is 'shop_solus_DEDUPER': sets that end in"),
         ("aerospike://h/test/solus?attempts=0", "attempts is 0"),
         ("aerospike://h/test/solus?timeout=0", "timeout is 0.0, allowed are seconds from 0.001 to 15"),
         ("aerospike://h/test/solus?timeout=0.0009", "timeout is 0.0009"),

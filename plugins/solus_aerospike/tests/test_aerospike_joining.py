@@ -79,6 +79,7 @@ class Told:
     def __init__(self, *texts: str | None) -> None:
         self.config = AerospikeConfig(hosts="unused", namespace="test", set="s")
         self.caller = self.client = self
+        self.info_policy: dict[str, Any] = {}
         self._nodes = {f"node{i}": (None if text else "lost", text) for i, text in enumerate(texts)}
 
     def read(self, _: str, call: Callable[[], Any]) -> Any:
@@ -86,9 +87,6 @@ class Told:
 
     def info_all(self, *_: Any) -> Any:
         return self._nodes
-
-    def policy(self) -> dict[str, Any]:
-        return {}
 
 
 def test_the_smallest_record_of_all_nodes_counts() -> None:
