@@ -9,12 +9,13 @@ from typing import Final, final
 
 from attrs import evolve
 
-from solus_aerospike.config import BINS, BINS_FARM_BYTES, JAVAS_FARM, MAP
+from solus_aerospike.config import BINS, MAP
 from solus_aerospike.context import AerospikeContext, writing
 from solus_aerospike.farms import clock_from, join
 from solus_aerospike.layout import meta_key, meta_set
 from solus_aerospike.namespaces import check_namespace
 from solus_aerospike.records import Fields, MetaRecord, bins_of, decode, encode, fetch, parse
+from solus_aerospike.room import bad_farm
 from solus_core.errors import ConfigMismatchError, DeDuperNotFoundError, ErrorCode, StoreError
 from solus_core.model import DeDuper, Level
 
@@ -116,12 +117,8 @@ class AerospikeMetaStore:
 
     def _write(self, name: str, record: MetaRecord, changed: Mapping[str, Fields]) -> bool:
         """Write what these farms record, if ``record`` still is what is stored; answers whether it was written."""
-        if record.in_bins and len(self._farm) > BINS_FARM_BYTES:
-            raise StoreError(
-                ErrorCode.INVALID_CONFIG,
-                f"de-duper {name!r} is recorded in the layout bins, where the farm is a part of the names of bins and "
-                f"has at most {BINS_FARM_BYTES} bytes: farm {self._farm!r} has {len(self._farm)}; {JAVAS_FARM}",
-            )
+        for problem in bad_farm(BINS, 0, self._farm) if record.in_bins else ():
+            raise StoreError(ErrorCode.INVALID_CONFIG, f"de-duper {name!r} is recorded as Java does it: {problem}")
         import aerospike  # noqa: PLC0415  # no driver before a store is opened
         from aerospike.exception import RecordExistsError, RecordGenerationError  # noqa: PLC0415  # as above
 
