@@ -123,21 +123,21 @@ class Bare:
         ]
 
     def add(self, entities: Entities, _: int, end: int) -> list[Asked]:
-        ours = self._place.policies[0]
+        ours = self._place.options[0]
         return [(self._place.key(shard), self._layout().writes(some, end), ours) for shard, some in entities]
 
     def add_if_absent(self, entities: Entities, now: int, end: int) -> list[Asked]:
         asked = []
         for shard, some in entities:
             operations, guard = self._layout().guarded((FARM,), some, now, end)
-            asked.append((self._place.key(shard), operations, {**self._place.policies[0], **guard}))
+            asked.append((self._place.key(shard), operations, {**self._place.options[0], **guard}))
         return asked
 
     def send(self, asked: list[Asked]) -> None:
         if len(asked) == 1:
-            key, operations, policy = asked[0]
+            key, operations, options = asked[0]
             try:
-                self._client.operate(key, operations, policy=policy or self._policy)
+                self._client.operate(key, operations, policy=self._policy | options)
             except RecordNotFound:
                 return
         else:
@@ -154,7 +154,7 @@ def fill(context: AerospikeContext, of: DeDuper, hasher: Few, long_ago: int) -> 
     for shard in range(hasher.records):
         for first in range(0, len(positions), 1_000):
             operations = layout.writes(positions[first : first + 1_000], long_ago)
-            context.client.operate(place.key(shard), operations, policy=place.policies[0])
+            context.client.operate(place.key(shard), operations, policy=context.policy(**place.options[0]))
 
 
 def measure(calls: Sequence[Callable[[], object]], seconds: float) -> NDArray[np.float64]:

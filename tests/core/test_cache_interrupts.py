@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
 import threading
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -15,34 +12,10 @@ from solus_core import DeDuper, DeDuperConfig, SolusError
 from solus_core import cache as module
 from solus_core.cache import CacheSettings, MetadataCache
 from solus_core.errors import ErrorCode, StoreError
+from solus_core.testing.interrupts import Interrupted
 
 WAIT = 30  # seconds after which a thread that should have answered counts as stuck
 LINES = range(1, len(inspect.getsourcelines(module)[0]) + 1)
-
-
-class Interrupted:
-    """``with Interrupted(line)``: the first time this thread comes to that line of the module, it is interrupted."""
-
-    def __init__(self, line: int) -> None:
-        self._line = line
-        self.happened = False
-
-    def __enter__(self) -> Interrupted:
-        self._before = sys.gettrace()
-        sys.settrace(self._enter)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(self._before)
-
-    def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
-        return self._line_of if frame.f_code.co_filename == module.__file__ else None
-
-    def _line_of(self, frame: FrameType, event: str, argument: object) -> Any:
-        if event == "line" and frame.f_lineno == self._line and not self.happened:
-            self.happened = True
-            raise KeyboardInterrupt
-        return self._line_of
 
 
 class Waiter:
@@ -89,7 +62,7 @@ def test_nobody_waits_for_ever(fails: bool, now: int) -> None:
         if now:
             cache.get("d", 0)
         begun.append(Waiter(cache, now))
-        interrupted = Interrupted(line)
+        interrupted = Interrupted(module, line)
         with interrupted, contextlib.suppress(KeyboardInterrupt, SolusError):
             cache.get("d", now)
         if interrupted.happened:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, final
 
 import numpy as np
 
-from solus_core.errors import StoreBatchError, StoreError
+from solus_core.errors import ErrorCode, SolusError, StoreBatchError, StoreError
 from solus_core.stores import Probes
 
 ROWS: Final = 2_000
@@ -85,12 +86,33 @@ class Progress:
         """These rows are done, without an answer."""
         self.done[rows] = True
 
-    def doubt(self, rows: Sequence[int], error: StoreError) -> None:
-        """These rows failed with ``error``."""
-        self.doubtful[rows] = error.in_doubt
+    @contextmanager
+    def writing(self, rows: Sequence[int]) -> Iterator[None]:
+        """Around a write of these rows: if it fails they may be in doubt."""
+        try:
+            yield
+        except Exception as error:
+            # What is no error of Solus tells nothing.
+            self.doubtful[rows] = error.in_doubt if isinstance(error, SolusError) else True
+            raise
 
-    def failed(self, error: StoreError) -> StoreBatchError:
-        """What to raise, with ``error``'s cause as the cause."""
-        return StoreBatchError(
-            error.code, error.message, done=self.done, answers=self.answers, doubtful=self.doubtful & ~self.done
-        )
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Around all work: whatever fails is raised as a ``StoreBatchError``, so that what was done is told (R8)."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, SolusError):
+                failure, cause = error, error.__cause__
+            else:
+                failure, cause = (
+                    StoreError(ErrorCode.INTERNAL_ERROR, f"the store failed unexpectedly: {error!r}"),
+                    error,
+                )
+            raise StoreBatchError(
+                failure.code,
+                failure.message,
+                done=self.done,
+                answers=self.answers,
+                doubtful=self.doubtful & ~self.done,
+            ) from cause

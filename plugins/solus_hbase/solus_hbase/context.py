@@ -31,7 +31,8 @@ class HBaseContext(StorageContext):
         """A context whose connections ``open_protocol`` opens: it answers a thriftpy2 protocol, ready for calls.
 
         It is called when a connection is needed, up to ``config.pool_size`` times at once, and again for those
-        that break. Connections that it opened are closed with the context.
+        that break; whatever it raises then counts as a server that can't be reached. Connections that it opened are
+        closed with the context.
         """
         from solus_hbase.gateway.probe import open_gateway  # noqa: PLC0415  # no driver before a store is opened
 

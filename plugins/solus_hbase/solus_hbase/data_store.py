@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
 from typing import final
 
 from solus_core.errors import ErrorCode, StoreError
@@ -56,38 +57,40 @@ class HBaseDataStore:
     def absent(self, probes: Probes, now: int) -> Bools:
         place = self._place(probes.deduper)
         progress = Progress(len(probes))
-        for chunk in chunks(by_shard(probes)):
-            rows = self._read(place, chunk, progress)
-            for (_, entities, _), held in zip(chunk, rows, strict=True):
-                for row, positions in entities:
-                    progress.answer(row, held.absent(positions, now))
+        with progress.told():
+            for chunk in chunks(by_shard(probes)):
+                for (_, entities, _), held in zip(chunk, self._read(place, chunk), strict=True):
+                    for row, positions in entities:
+                        progress.answer(row, held.absent(positions, now))
         return progress.answers
 
     def add(self, probes: Probes, now: int, expires_at: int) -> None:
         place = self._place(probes.deduper)
         progress = Progress(len(probes))
-        for chunk in chunks(by_shard(probes)):
-            if place.native:
-                self._add_blindly(place, chunk, now, expires_at, progress)
-            else:
-                self._add_after_reading(place, chunk, now, expires_at, progress)
+        with progress.told():
+            for chunk in chunks(by_shard(probes)):
+                if place.native:
+                    self._add_blindly(place, chunk, now, expires_at, progress)
+                else:
+                    self._add_after_reading(place, chunk, now, expires_at, progress)
 
     def add_if_absent(self, probes: Probes, now: int, expires_at: int) -> Bools:
         place = self._place(probes.deduper)
-        progress = Progress(len(probes))
-        for chunk in chunks(by_shard(probes)):
-            rows = self._read(place, chunk, progress)
-            if place.native and not self._gateway.atomic:
-                self._add_absent_together(place, chunk, rows, now, expires_at, progress)
-                continue
-            work: list[Callable[[], None]] = []
-            for part, held in zip(chunk, rows, strict=True):
-                if any(held.absent(positions, now) for _, positions in part[1]):
-                    work.append(self._winning(place, part, held, now, expires_at, progress))
-                else:
-                    for row, _ in part[1]:
-                        progress.answer(row, False)
-            self._run(work, progress)
+        began, progress = monotonic(), Progress(len(probes))
+        with progress.told():
+            for chunk in chunks(by_shard(probes)):
+                rows = self._read(place, chunk)
+                if place.native and not self._gateway.atomic:
+                    self._add_absent_together(place, chunk, rows, now, expires_at, progress)
+                    continue
+                work: list[Callable[[], None]] = []
+                for part, held in zip(chunk, rows, strict=True):
+                    if any(held.absent(positions, now) for _, positions in part[1]):
+                        work.append(self._winning(place, part, held, now, expires_at, began, progress))
+                    else:
+                        for row, _ in part[1]:
+                            progress.answer(row, False)
+                self._workers.run(work)
         return progress.answers
 
     def absent_one(self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int) -> bool:
@@ -104,10 +107,10 @@ class HBaseDataStore:
     def add_if_absent_one(
         self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int, expires_at: int
     ) -> bool:
-        place = self._place(deduper)
+        began, place = monotonic(), self._place(deduper)
         distinct = frozenset(positions)
         held = self._read_one(place, shard, distinct)
-        return held.absent(distinct, now) and self._writer.win(place, shard, held, distinct, now, expires_at)
+        return held.absent(distinct, now) and self._writer.win(place, shard, held, distinct, now, expires_at, began)
 
     def stats(self, deduper: DeDuper, now: int) -> StoreStats:
         """Counted in a random sample of up to 20,000 shards."""
@@ -118,24 +121,19 @@ class HBaseDataStore:
         self._workers.close()
 
     def _add_blindly(self, place: Place, chunk: list[Part], now: int, expires_at: int, progress: Progress) -> None:
-        rows = _rows(chunk)
-        try:
+        rows = [row for _, entities, _ in chunk for row, _ in entities]
+        with progress.writing(rows):
             self._writer.put(place, [(shard, positions) for shard, _, positions in chunk], now, expires_at)
-        except StoreError as error:
-            progress.doubt(rows, error)
-            raise progress.failed(error) from error.__cause__
         progress.finish(rows)
 
     def _add_after_reading(
         self, place: Place, chunk: list[Part], now: int, expires_at: int, progress: Progress
     ) -> None:
-        rows = self._read(place, chunk, progress)
-        self._run(
+        self._workers.run(
             [
                 self._raising(place, part, held, now, expires_at, progress)
-                for part, held in zip(chunk, rows, strict=True)
-            ],
-            progress,
+                for part, held in zip(chunk, self._read(place, chunk), strict=True)
+            ]
         )
 
     def _add_absent_together(
@@ -156,25 +154,19 @@ class HBaseDataStore:
                 writes.append((shard, frozenset(positions)))
         if not writes:
             return
-        try:
+        with progress.writing(absent):
             self._writer.put(place, writes, now, expires_at)
-        except StoreError as error:
-            progress.doubt(absent, error)
-            raise progress.failed(error) from error.__cause__
         for row in absent:
             progress.answer(row, True)
 
     def _winning(
-        self, place: Place, part: Part, held: Held, now: int, expires_at: int, progress: Progress
+        self, place: Place, part: Part, held: Held, now: int, expires_at: int, began: float, progress: Progress
     ) -> Callable[[], None]:
         def work() -> None:
             # In order, so that a later entity finds the positions of an earlier one (R6).
             for row, positions in part[1]:
-                try:
-                    won = self._writer.win(place, part[0], held, positions, now, expires_at)
-                except StoreError as error:
-                    progress.doubt([row], error)
-                    raise
+                with progress.writing([row]):
+                    won = self._writer.win(place, part[0], held, positions, now, expires_at, began)
                 progress.answer(row, won)
 
         return work
@@ -184,27 +176,15 @@ class HBaseDataStore:
     ) -> Callable[[], None]:
         def work() -> None:
             for row, positions in part[1]:
-                try:
+                with progress.writing([row]):
                     self._writer.raise_to(place, part[0], held, positions, now, expires_at)
-                except StoreError as error:
-                    progress.doubt([row], error)
-                    raise
                 progress.finish([row])
 
         return work
 
-    def _run(self, work: list[Callable[[], None]], progress: Progress) -> None:
-        try:
-            self._workers.run(work)
-        except StoreError as error:
-            raise progress.failed(error) from error.__cause__
-
-    def _read(self, place: Place, chunk: list[Part], progress: Progress) -> list[Held]:
+    def _read(self, place: Place, chunk: list[Part]) -> list[Held]:
         wanted = [(place.row_key(shard), place.qualifiers(positions)) for shard, _, positions in chunk]
-        try:
-            return [Held(place, cells) for cells in self._gateway.get(place.table, DATA_FAMILY, wanted)]
-        except StoreError as error:
-            raise progress.failed(error) from error.__cause__
+        return [Held(place, cells) for cells in self._gateway.get(place.table, DATA_FAMILY, wanted)]
 
     def _read_one(self, place: Place, shard: int, positions: Iterable[int]) -> Held:
         wanted = [(place.row_key(shard), place.qualifiers(positions))]
@@ -230,7 +210,3 @@ class HBaseDataStore:
         )
         self._places[deduper.name] = place
         return place
-
-
-def _rows(chunk: list[Part]) -> list[int]:
-    return [row for _, entities, _ in chunk for row, _ in entities]

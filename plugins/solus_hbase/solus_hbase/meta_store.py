@@ -49,9 +49,11 @@ class HBaseMetaStore:
         else:
             claim = [(CLAIM, encode_claim(deduper))]
             self._gateway.check_and_put(self._table, META_FAMILY, key, (CLAIM, None), claim)
-            won = self._claimed(self._cells(deduper.name))
+            found = self._cells(deduper.name)
+            won = self._claimed(found)
             if won is not None:
-                self._gateway.put(self._table, META_FAMILY, [(key, encode(won))])
+                # As of the claim: a try that is held up on its way undoes no later change.
+                self._gateway.put(self._table, META_FAMILY, [(key, encode(won))], found[CLAIM][1])
         stored = self.get(deduper.name)
         if stored is None:
             raise StoreError(ErrorCode.HBASE_ERROR, f"de-duper {deduper.name!r} was recorded, and is not there")
@@ -70,7 +72,10 @@ class HBaseMetaStore:
                 raise DeDuperNotFoundError(name, "is not registered")
             # Whoever claimed the name stopped before the row was complete.
             changed = encode(evolve(claimed, active=active, updated_at=now))
-        self._gateway.put(self._table, META_FAMILY, [(meta_row_key(self._client_id, name), changed)])
+        # Just after what is there, whosever clock that is by: it is seen, and a try that is held up on its way undoes
+        # no later change. And not later than that: Java's writes, which have the server's time, go on to win.
+        after = max(timestamp for _, timestamp in cells.values()) + 1
+        self._gateway.put(self._table, META_FAMILY, [(meta_row_key(self._client_id, name), changed)], after)
 
     def active(self) -> Iterable[DeDuper]:
         self._check()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final, Generic, Protocol, TypeVar, final
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from solus_core.errors import ErrorCode, StoreError
 
@@ -18,7 +20,71 @@ _POOLS: Final[WeakSet[ConnectionPool[Connection]]] = WeakSet()
 # All pools, weakly: a hook that runs at a fork can't be taken back, so there is one for all of them.
 
 
+@final
+class Place:
+    """The right to one connection: given back, or by itself when an interrupt has lost it, wherever that came."""
+
+    __slots__ = ("_home",)
+
+    def __init__(self, home: ref[_Places]) -> None:
+        self._home = home
+
+    def __del__(self) -> None:
+        home = self._home()
+        if home is not None:
+            home.give(Place(self._home))
+
+
+@final
+class _Places:
+    """The places of one process. Who comes first is served first: what is given back goes to who waits longest.
+
+    Without a lock, which an interrupt could leave held: each step is one of the interpreter.
+    """
+
+    __slots__ = ("__weakref__", "_free", "_line")
+
+    def __init__(self, size: int) -> None:
+        self._free: deque[Place] = deque(Place(ref(self)) for _ in range(size))
+        self._line: deque[SimpleQueue[Place]] = deque()
+
+    def take(self, wait: float) -> Place | None:
+        """A place, after up to ``wait`` seconds; None if none was given back."""
+        with suppress(IndexError):
+            return self._free.pop()
+        mine: SimpleQueue[Place] = SimpleQueue()
+        try:
+            self._line.append(mine)
+            self._serve()  # one may have been given back just before
+            with suppress(Empty):
+                return mine.get(timeout=wait)
+            self._serve()  # an interrupt may have kept somebody else from it
+            with suppress(Empty):
+                return mine.get(block=False)
+            return None
+        finally:
+            with suppress(ValueError):
+                self._line.remove(mine)
+
+    def give(self, place: Place | None) -> None:
+        if place is not None:
+            self._free.append(place)
+            self._serve()
+
+    def _serve(self) -> None:
+        while self._line and self._free:
+            with suppress(IndexError):  # others do the same
+                place = self._free.pop()
+                try:
+                    self._line.popleft().put(place)
+                except IndexError:
+                    self._free.append(place)
+
+
 class Connection(Protocol):
+    place: Place | None
+    """While it is taken; for the pool."""
+
     def is_dead(self) -> bool:
         """Has the other side hung up, as far as can be told without asking it?"""
 
@@ -39,8 +105,8 @@ C = TypeVar("C", bound=Connection)
 class ConnectionPool(Generic[C]):
     """At most ``size`` connections, opened by ``open_connection`` when they are needed.
 
-    :meth:`take` waits up to ``wait`` seconds for a free one. The one used last comes first, so that those a load
-    peak left behind grow old and go.
+    :meth:`take` waits up to ``wait`` seconds for a free one, in turn. The one used last comes first, so that those a
+    load peak left behind grow old and go.
     """
 
     def __init__(
@@ -61,10 +127,7 @@ class ConnectionPool(Generic[C]):
 
     def _begin(self) -> None:
         self._idle: list[tuple[C, float]] = []
-        # Not a semaphore: that is made in Python, and an interrupt at the wrong moment leaves its lock held for ever.
-        self._places: SimpleQueue[None] = SimpleQueue()
-        for _ in range(self.size):
-            self._places.put(None)
+        self._places = _Places(self.size)
 
     def take(self) -> C:
         """A connection for the caller alone, to be handed to :meth:`give_back` or :meth:`drop`.
@@ -72,32 +135,35 @@ class ConnectionPool(Generic[C]):
         Raises ``StoreError`` if none becomes free in time, or what opening one raises.
         """
         self._check_open()
-        try:
-            self._places.get(timeout=self._wait)
-        except Empty:
+        place = self._places.take(self._wait)
+        if place is None:
             raise StoreError(
                 ErrorCode.HBASE_ERROR,
                 f"no connection became free in {self._wait:g} s, all {self.size} are in use: "
                 "raise pool_size (or pool_wait), or let fewer threads work at a time",
-            ) from None
+            )
         try:
             self._check_open()
-            return self._idle_one() or self._open()
+            connection = self._idle_one() or self._open()
         except BaseException:
-            self._places.put(None)
+            self._places.give(place)  # whoever keeps the error keeps what is here
             raise
+        connection.place = place
+        return connection
 
     def give_back(self, connection: C) -> None:
         """Take back a connection that works."""
+        place, connection.place = connection.place, None
         self._idle.append((connection, self._clock()))
         if self._closed:
             self._hang_up()
-        self._places.put(None)
+        self._places.give(place)
 
     def drop(self, connection: C) -> None:
         """Hang up a connection in an unknown state; another one may be opened in its place."""
+        place, connection.place = connection.place, None
         connection.close()
-        self._places.put(None)
+        self._places.give(place)
 
     def close(self) -> None:
         """Hang up those that are idle now, and the others when they come back."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from time import monotonic
 from typing import Final, final
 
 from solus_core.errors import ErrorCode, StoreError
@@ -35,20 +36,37 @@ class Writer:
         except StoreError as error:
             raise _with_advice(error, place) from error.__cause__
 
-    def win(self, place: Place, shard: int, held: Held, positions: Collection[int], now: int, expires_at: int) -> bool:
+    def win(
+        self,
+        place: Place,
+        shard: int,
+        held: Held,
+        positions: Collection[int],
+        now: int,
+        expires_at: int,
+        began: float,
+    ) -> bool:
         """Add the entity if it is absent; True exactly if this call did (R5). ``held``: what was just read.
+        ``began``: when ``now`` was, by the monotonic clock.
 
         An unset position is the witness: it is checked to be unchanged while all are written, in one atomic
         step. Whoever wins changes every position that could be another's witness, so one alone can win.
 
         A check that says no may have been repeated, here or by the HBase client inside the Thrift server, after a
         first try that was applied and whose answer was lost. So a random token is written beside the witness: who
-        reads it back has won. One token serves all tries, so that none of them can win unnoticed.
+        reads it back has won. One token serves all tries, so that none of them can win unnoticed. Once the TTL is
+        over it may be overwritten: who was told no, and finds it gone so late, can't know.
         """
         token = os.urandom(TOKEN_BYTES)
-        for _ in range(_ROUNDS):
+        for told_no in range(_ROUNDS):
             unset = held.unset(positions, now)
             if not unset:
+                if told_no and (monotonic() - began) * 1_000 > expires_at - now:
+                    raise StoreError(
+                        ErrorCode.HBASE_ERROR,
+                        "whether this call added it or another could not be found out before the TTL was over",
+                        in_doubt=True,
+                    )
                 return False
             if not self._gateway.atomic:
                 if place.native:

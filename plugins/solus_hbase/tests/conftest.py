@@ -17,6 +17,7 @@ from thriftpy2.thrift import TClient
 from solus_hbase import HBaseConfig, HBaseContext, connect
 from solus_hbase.dev_server import DevServerError, HBaseServer
 from solus_hbase.dev_server.tools import class_path, java
+from solus_hbase.pool import ConnectionPool, Place
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -107,3 +108,45 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(TClient, "_send", counted)
     return sent
+
+
+class Line:
+    """A connection that is made up."""
+
+    def __init__(self) -> None:
+        self.place: Place | None = None
+        self.state = "open"
+        self.dead = False
+        self.shunned = False
+
+    def is_dead(self) -> bool:
+        return self.dead
+
+    def close(self) -> None:
+        self.state = "closed"
+
+    def shun(self) -> None:
+        self.shunned = True
+
+    def abandon(self) -> None:
+        self.state = "abandoned"
+
+
+class Switchboard:
+    """Opens made-up connections, and has the clock of their pools."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.now = 0.0
+
+    def open(self) -> Line:
+        self.lines.append(Line())
+        return self.lines[-1]
+
+    def pool(self, size: int = 2, wait: float = 0.01) -> ConnectionPool[Line]:
+        return ConnectionPool(self.open, size=size, wait=wait, clock=lambda: self.now)
+
+
+@pytest.fixture
+def board() -> Switchboard:
+    return Switchboard()

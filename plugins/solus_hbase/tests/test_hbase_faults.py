@@ -131,7 +131,7 @@ def test_cut_in_the_middle_of_an_answer(proxy: Proxy, opened: Callable[..., HBas
 
     held = store._read_one(store._place(of), 7, (1, 2))
     proxy.cut_after = cut_after
-    assert store._writer.win(store._place(of), 7, held, (1, 2), NOW, NOW + DAY)
+    assert store._writer.win(store._place(of), 7, held, (1, 2), NOW, NOW + DAY, time.monotonic())
     assert not store.add_if_absent_one(of, 7, (1, 2), NOW, NOW + DAY)
 
 
@@ -141,7 +141,7 @@ def test_no_answer_to_a_write_is_doubt(proxy: Proxy, opened: Callable[..., HBase
     held = store._read_one(store._place(of), 7, (1, 2))
     proxy.cut_after = 0
     with pytest.raises(StoreError) as caught:
-        store._writer.win(store._place(of), 7, held, (1, 2), NOW, NOW + DAY)
+        store._writer.win(store._place(of), 7, held, (1, 2), NOW, NOW + DAY, time.monotonic())
     assert caught.value.in_doubt
     assert caught.value.code is ErrorCode.HBASE_ERROR
     assert caught.value.__cause__ is not None

@@ -15,7 +15,7 @@ from thriftpy2 import protocol, transport
 from thriftpy2.thrift import TProcessor
 
 from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
-from solus_hbase import HBaseConfig
+from solus_hbase import HBaseConfig, HBaseContext
 from solus_hbase.config import host_text
 from solus_hbase.gateway.probe import open_gateway
 from solus_hbase.gateway.thrift2 import IDL, Thrift2Gateway
@@ -31,7 +31,8 @@ ADVICE = "it may have been started another way, try transport=buffered&protocol=
 class FakeGateway:
     """A Thrift 2 server with empty tables.
 
-    It hangs up on who creates one, which is there once somebody looked for it ``looks`` times.
+    It hangs up on who puts something into one, or creates one, which is there once somebody looked for it ``looks``
+    times.
     """
 
     def __init__(self, looks: int = 0) -> None:
@@ -58,6 +59,9 @@ class FakeGateway:
 
     def get(self, _: bytes, get: Any) -> Any:
         return IDL.TResult(get.row, [])
+
+    def put(self, *_: Any) -> None:
+        raise ConnectionAbortedError
 
     def createTable(self, *_: Any) -> None:  # noqa: N802  # as above
         self._creating = True
@@ -218,6 +222,20 @@ def test_shunned_hosts_get_another_chance(unheard: socket.socket, silent: int) -
     assert ports_of(wire, 4) == {silent}
 
 
+def test_idle_connections_to_a_silent_host_are_not_used(silent: int) -> None:
+    """R23: each would cost a call another timeout, and as many as there are tries would be an error."""
+    wire, address = Wire(config(silent)), ("127.0.0.1", silent)
+    used, idle = (wire.connect(IDL.THBaseService, address) for _ in range(2))
+    wire.shun(address)  # another connection to it was refused: that says nothing of these
+    assert not idle.is_dead()
+    used.shun()
+    assert idle.is_dead()
+    later = wire.connect(IDL.THBaseService, address)
+    assert not later.is_dead()
+    for one in (used, idle, later):
+        one.close()
+
+
 def test_when_nobody_answers_each_host_is_named(unheard: socket.socket, silent: int) -> None:
     """R22: and what to try is said of the one alone that accepted the connection."""
     gone = unheard.getsockname()[1]
@@ -244,6 +262,40 @@ def test_a_server_that_always_hangs_up(port_that_hangs_up: Callable[[int, bool],
     """As HBase's do with another transport or protocol than theirs."""
     with pytest.raises(StoreError, match=ADVICE):
         open_gateway(config(port_that_hangs_up(2, False)))
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".example"])
+def test_a_host_that_can_be_none(fake_gateway: Callable[..., FakeGateway], host: str) -> None:
+    """R22: it can't be looked up, and the next one answers."""
+    with pytest.raises(StoreError, match=rf"can be reached: {host}:9090 \(.*idna") as caught:
+        open_gateway(config(hosts=host))
+    assert isinstance(caught.value.__cause__, UnicodeError)
+    gateway = open_gateway(config(hosts=f"{host},127.0.0.1:{fake_gateway().port}"))
+    for _ in range(2):
+        assert gateway.get("t", b"S", [(b"row", None)]) == [{}]
+    gateway.close()
+
+
+def test_connections_of_yours_that_can_not_be_opened(fake_gateway: Callable[..., FakeGateway]) -> None:
+    """R22, R23: whatever is raised then counts as a host that can't be reached, and hides no doubt about a call."""
+    ports = [fake_gateway().port] * 2
+
+    def open_protocol() -> Any:
+        if not ports:
+            raise RuntimeError("the registry answers 503")
+        sock = TRANSPORT.TSocket("127.0.0.1", ports.pop())
+        sock.open()
+        return PROTOCOL.TCyBinaryProtocol(TRANSPORT.TBufferedTransport(sock))
+
+    context = HBaseContext.around(open_protocol, config(1, attempts=2))
+    with pytest.raises(StoreError, match=r"the given connection \(the registry answers 503\)") as caught:
+        context.gateway.put("t", b"S", [(b"row", [(b"q", b"v")])])
+    assert caught.value.in_doubt
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    with pytest.raises(StoreError, match=r"the given connection \(the registry answers 503\)$") as caught:
+        HBaseContext.around(open_protocol, config(1))
+    assert not caught.value.in_doubt
+    context.close()
 
 
 def test_a_table_that_takes_longer_than_a_call(fake_gateway: Callable[..., FakeGateway]) -> None:

@@ -10,9 +10,9 @@ from typing import Any, final
 
 import pytest
 
-from solus_core.errors import ErrorCode, StoreError
+from solus_core.errors import ErrorCode, SolusError, StoreError
 from solus_core.model import DeDuper, DeDuperConfig
-from solus_core.testing import race
+from solus_core.testing import craft, race
 from solus_core.testing.lab import not_one_winner, spread
 from solus_hbase import Gateway, HBaseContext, HBaseDataStore
 from solus_hbase.dev_server import HBaseServer
@@ -33,11 +33,13 @@ def context(hbase_server: HBaseServer, open_context: Callable[..., HBaseContext]
 @final
 class Repeating:
     """A gateway whose server loses the first answer of each check, which was applied, and tries again by itself:
-    as HBase's own client in the Thrift server does when its connection to a region server breaks."""
+    as HBase's own client in the Thrift server does when its connection to a region server breaks. ``meanwhile`` is
+    what comes in between."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self.reads_fail = False
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._gateway, name)
@@ -49,6 +51,7 @@ class Repeating:
 
     def check_and_put(self, *args: Any) -> bool:
         self._gateway.check_and_put(*args)
+        self.meanwhile()
         return self._gateway.check_and_put(*args)
 
 
@@ -69,5 +72,26 @@ def test_a_check_that_says_no_and_can_not_be_looked_into_is_doubt(context: HBase
     held = store._read_one(store._place(of), 7, (1, 2))
     repeating.reads_fail = True
     with pytest.raises(StoreError) as caught:
-        store._writer.win(store._place(of), 7, held, (1, 2), NOW, NOW + DAY)
+        store._writer.win(store._place(of), 7, held, (1, 2), NOW, NOW + DAY, time.monotonic())
     assert caught.value.in_doubt
+
+
+@pytest.mark.parametrize("layout", ["native", "java"])
+@pytest.mark.parametrize("verb", ["add_if_absent", "add_if_absent_one"])
+def test_nobody_is_told_no_of_an_add_whose_ttl_is_over(
+    context: HBaseContext, monkeypatch: pytest.MonkeyPatch, layout: str, verb: str
+) -> None:
+    """R5, R23: another id may have taken the place of its token by then, and so nobody would have been told True."""
+    repeating: Any = Repeating(context.gateway)
+    other, of = HBaseDataStore(context, "faults"), deduper(layout)
+    store = HBaseDataStore(HBaseContext(repeating, context.config), "faults")
+    arguments: Any = (craft(of, (7, (1, 2))),) if verb == "add_if_absent" else (of, 7, (1, 2))
+    later = NOW + 5_100
+    taken: list[bool] = []
+    repeating.meanwhile = lambda: taken.append(other.add_if_absent_one(of, 7, (1, 9), later, later + 5_000))
+    monkeypatch.setattr("solus_hbase.data_store.monotonic", lambda: 300.0)
+    monkeypatch.setattr("solus_hbase.writing.monotonic", lambda: 305.1)
+    with pytest.raises(SolusError, match="before the TTL was over") as caught:
+        getattr(store, verb)(*arguments, NOW, NOW + 5_000)
+    assert caught.value.in_doubt
+    assert taken == [True]

@@ -1,4 +1,4 @@
-"""Clocks that differ, in the layout ``java``: HBase answers the cell of the newest timestamp, not the last one."""
+"""Clocks that differ, and writes that come late: HBase answers the cell of the newest timestamp, not the last one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import struct
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, final
 
 import happybase  # type: ignore[import-untyped]  # it has no types
@@ -15,9 +16,9 @@ from solus_core import SolusEngine
 from solus_core.model import DeDuper, DeDuperConfig
 from solus_core.testing import FakeClock, craft
 from solus_core.testing.lab import singles
-from solus_hbase import Gateway, HBaseContext, HBaseDataStore
+from solus_hbase import Gateway, HBaseContext, HBaseDataStore, HBaseMetaStore
 from solus_hbase.dev_server import HBaseServer
-from solus_hbase.layout import RowKeys
+from solus_hbase.layout import RowKeys, meta_row_key
 
 NOW = time.time_ns() // 1_000_000
 HOUR = 3_600_000
@@ -135,3 +136,60 @@ def test_whoever_adds_the_same_id_in_between_is_noticed(
     here = HBaseDataStore(HBaseContext(overtaken, context.config), deduper.client_id)
     called(here, verb, deduper, NOW, NOW + DAY)
     assert not ahead.absent_one(deduper, *ROW, NOW + DAY)
+
+
+@final
+class Late:
+    """A gateway where a first try of each put was held up on its way, until others came after it."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._puts: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gateway, name)
+
+    def put(self, *args: Any) -> None:
+        self._puts.append(args)
+        self._gateway.put(*args)
+
+    def arrive(self) -> None:
+        for args in self._puts[:-1]:
+            self._gateway.put(*args)
+
+
+@pytest.mark.parametrize("kind", [2, 1])
+def test_a_late_try_undoes_no_later_change_of_a_record(
+    connected: Callable[[int], HBaseContext], deduper: DeDuper, kind: int
+) -> None:
+    """R14, R15"""
+    context = connected(kind)
+    late: Any = Late(context.gateway)
+    meta = HBaseMetaStore(HBaseContext(late, context.config), deduper.client_id)
+    meta.create(deduper)
+    for active in (False, True, False):
+        meta.set_active("orders", active, NOW)
+        late.arrive()
+        stored = meta.get("orders")
+        assert stored is not None
+        assert stored.active is active
+
+
+@pytest.mark.parametrize("kind", [2, 1])
+def test_a_record_is_changed_by_whoever_is_last_whatever_the_clocks_say(
+    hbase_server: HBaseServer, connected: Callable[[int], HBaseContext], deduper: DeDuper, kind: int
+) -> None:
+    """R14: ours after a region server that was ahead; and Java's, with the server's time, after ours, if we were."""
+    meta = HBaseMetaStore(connected(kind), deduper.client_id)
+    meta.create(deduper)
+    key = meta_row_key(deduper.client_id, "orders")
+    with closing(happybase.Connection(hbase_server.host, hbase_server.port(1))) as connection:
+        java = connection.table(f"{deduper.client_id}_dedupers")
+        meta.set_active("orders", False, NOW + HOUR)
+        assert java.row(key)[b"C:a"] == b"\x00"
+        java.put(key, {b"C:a": b"\xff", b"C:utime": LONG.pack(NOW)})
+        assert set(meta.active()) == {deduper}
+        java.put(key, {b"C:a": b"\xff", b"C:utime": LONG.pack(NOW)}, timestamp=NOW + HOUR)
+        meta.set_active("orders", False, NOW)
+        assert not list(meta.active())
+        assert java.row(key)[b"C:a"] == b"\x00"

@@ -7,11 +7,11 @@ from typing import Any, final
 from thriftpy2.thrift import TApplicationException
 from thriftpy2.transport import TTransportException
 
-from solus_core.errors import ErrorCode, StoreError
+from solus_core.errors import ErrorCode, SolusError, StoreError
 from solus_hbase.config import HBaseConfig
 from solus_hbase.gateway.base import Gateway
 from solus_hbase.gateway.thrift2 import IDL, Thrift2Gateway
-from solus_hbase.gateway.wire import UNREACHABLE, Address, OpenProtocol, Wire, reason, where, why_not
+from solus_hbase.gateway.wire import Address, OpenProtocol, Wire, reason, where, why_not
 
 
 def open_gateway(config: HBaseConfig, open_protocol: OpenProtocol | None = None) -> Gateway:
@@ -56,12 +56,14 @@ def _ask(wire: Wire, config: HBaseConfig) -> str | None:
     for address in wire.in_turn():
         try:
             return _kind(wire, address)
-        except UNREACHABLE as error:
-            unreachable.append(f"{where(address)} ({why_not(error)})")
-            cause = error
+        except SolusError:
+            raise
         except _StrangeError as error:
             strange.append(f"{where(address)} ({reason(error.cause)})")
             cause = error.cause
+        except Exception as error:
+            unreachable.append(f"{where(address)} ({why_not(error)})")
+            cause = error
         wire.shun(address)
     said = [f"no Thrift server of HBase can be reached: {', '.join(unreachable)}"] if unreachable else []
     if strange:
@@ -70,7 +72,7 @@ def _ask(wire: Wire, config: HBaseConfig) -> str | None:
 
 
 def _kind(wire: Wire, address: Address) -> str | None:
-    """What answers there. Fails with one of ``UNREACHABLE``, or with :class:`_StrangeError`."""
+    """What answers there. Fails as ``Wire.connect`` does, or with :class:`_StrangeError`."""
     try:
         return _answer(wire, address)
     except _StrangeError as error:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, Final, final
 
+from solus_core.errors import StoreError
 from solus_hbase.config import HBaseConfig
 from solus_hbase.gateway.base import Cells, Pairs
 from solus_hbase.gateway.thrift2 import equals_filter
-from solus_hbase.gateway.wire import Wire, WireConnection, hopeless, lost, reason
+from solus_hbase.gateway.wire import Wire, WireConnection, hopeless, lost, partly, reason
 from solus_hbase.pool import ConnectionPool
 from solus_hbase.retry import Caller, Verdict
 
@@ -62,10 +63,17 @@ class Thrift1Gateway:
             idl.BatchMutation(row, [_mutation(family, qualifier, value) for qualifier, value in cells])
             for row, cells in rows
         ]
-        if timestamp is None:
-            self._calls.write(f"put into {table}", lambda to: to.client.mutateRows(name, puts, attributes))
-        else:
-            self._calls.write(f"put into {table}", lambda to: to.client.mutateRowsTs(name, puts, timestamp, attributes))
+
+        def write(to: WireConnection) -> None:
+            if timestamp is None:
+                to.client.mutateRows(name, puts, attributes)
+            else:
+                to.client.mutateRowsTs(name, puts, timestamp, attributes)
+
+        try:
+            self._calls.write(f"put into {table}", write)
+        except StoreError as error:
+            raise partly(error, len(puts)) from error.__cause__
 
     def check_and_put(
         self,

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
+from solus_core.errors import StoreError
 from solus_hbase.config import HBaseConfig
 from solus_hbase.gateway.base import Cells, Pairs
-from solus_hbase.gateway.wire import Wire, WireConnection, hopeless, load_idl, lost, reason
+from solus_hbase.gateway.wire import Wire, WireConnection, hopeless, load_idl, lost, partly, reason
 from solus_hbase.pool import ConnectionPool
 from solus_hbase.retry import Caller, Verdict
 
@@ -63,8 +64,11 @@ class Thrift2Gateway:
         puts = [_put(family, row, cells, timestamp, ttl) for row, cells in rows]
         if len(puts) == 1:
             self._calls.write(f"put into {table}", lambda to: to.client.put(name, puts[0]))
-        else:
+            return
+        try:
             self._calls.write(f"put into {table}", lambda to: to.client.putMultiple(name, puts))
+        except StoreError as error:
+            raise partly(error, len(puts)) from error.__cause__
 
     def check_and_put(
         self,

@@ -9,8 +9,8 @@ import select
 import socket
 import ssl
 import time
+from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeAlias, final
@@ -25,10 +25,11 @@ from thriftpy2.transport import (
     TTransportException,
 )
 
-from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
+from solus_core.errors import ErrorCode, InvalidConfigError, SolusError, StoreError
 from solus_hbase.config import HBaseConfig, host_text
 from solus_hbase.gateway.http import HttpTransport
 from solus_hbase.kerberos import Tickets, sasl_transport
+from solus_hbase.pool import Place
 from solus_hbase.retry import Verdict
 
 # thriftpy2 is typed in part only.
@@ -41,16 +42,19 @@ _SOCKET: Final[Any] = TSocket
 _SHUNNED_FOR: Final = 30.0
 """Seconds during which a host that could not be reached, or gave no answer in time, is tried last."""
 
-_HOPELESS: Final = ("TableNotFound", "NoSuchColumnFamily", "DoNotRetry", "AccessDenied", "FailedSanityCheck")
+# Classes of Java, where a message of HBase names one: the names of rows and tables in it are anybody's.
+_HOPELESS: Final = re.compile(
+    r"(?m)(?:^|[\s(])[\w.]*(?:TableNotFound|NoSuchColumnFamily|DoNotRetry|AccessDenied|FailedSanityCheck)\w*Exception"
+    r"(?=: |\)|$)"
+)
+# In a list of errors: how many rows met with that one.
+_HOPELESS_ROWS: Final = re.compile(_HOPELESS.pattern + r"(?s:.*?): (\d+) time")
 
 OpenProtocol = Callable[[], Any]
 """Opens a connection: a thriftpy2 protocol object, ready for calls."""
 
 Address: TypeAlias = "tuple[str, int] | None"
 """A host and its port; None where the user's ``OpenProtocol`` knows where to."""
-
-UNREACHABLE: Final = (OSError, EOFError, TTransportException)
-"""Errors of opening a connection that mean: try another host."""
 
 # How a line of Java names an error: the class with its packages, then what it says.
 _NAMED: Final = re.compile(r"(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\b.*")
@@ -60,7 +64,7 @@ _NAMED: Final = re.compile(r"(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\b.*")
 class WireConnection:
     """One open connection; ``client`` makes the calls of ``service``."""
 
-    __slots__ = ("_poll", "_protocol", "_shun", "_sock", "address", "client")
+    __slots__ = ("_poll", "_protocol", "_silences", "_sock", "_wire", "address", "client", "place")
 
     def __init__(
         self,
@@ -68,11 +72,13 @@ class WireConnection:
         protocol: Any,
         sock: socket.socket | None = None,
         address: Address = None,
-        shun: Callable[[], None] | None = None,
+        wire: Wire | None = None,
     ) -> None:
         self.client = TClient(service, protocol)
         self.address = address
-        self._shun = shun
+        self.place: Place | None = None
+        self._wire = wire
+        self._silences = 0 if wire is None else wire.silences[address]
         self._protocol = protocol
         self._sock = sock
         self._poll = None
@@ -81,6 +87,9 @@ class WireConnection:
             self._poll.register(sock.fileno(), select.POLLIN)
 
     def is_dead(self) -> bool:
+        if self._wire is not None and self._wire.silences[self.address] != self._silences:
+            # Another call to that host has waited for its answer in vain since this connection was opened.
+            return True
         if self._sock is None or self._poll is None:
             return False
         # An answer of HTTP may have ended the connection. Otherwise, between calls the server has nothing to say:
@@ -92,8 +101,9 @@ class WireConnection:
             self._protocol.trans.close()
 
     def shun(self) -> None:
-        if self._shun is not None:
-            self._shun()
+        if self._wire is not None:
+            self._wire.silences[self.address] += 1
+            self._wire.shun(self.address)
 
     def abandon(self) -> None:
         if self._sock is not None:
@@ -119,6 +129,8 @@ class Wire:
         self._clock = clock
         # Until when. Without a lock, which a forked child could find held: each use is one step of the interpreter.
         self._shunned: dict[Address, float] = {}
+        # Answers that did not come in time.
+        self.silences: Counter[Address] = Counter()
         self._tls = _tls_context(config) if config.tls else None
         self.tickets = Tickets(config) if config.kerberos else None
 
@@ -132,7 +144,9 @@ class Wire:
         for address in self.in_turn():
             try:
                 return self.connect(service, address)
-            except UNREACHABLE as error:
+            except SolusError:
+                raise
+            except Exception as error:
                 failed.append(f"{where(address)} ({why_not(error)})")
                 cause = error
         raise StoreError(
@@ -154,13 +168,16 @@ class Wire:
         return sorted(addresses[first:] + addresses[:first], key=shunned_until)
 
     def connect(self, service: Any, address: Address) -> WireConnection:
-        """A connection to ``address``. Fails with one of :data:`UNREACHABLE`, and the address is shunned then."""
+        """A connection to ``address``, which is shunned if that fails.
+
+        Raises anything: ``open_protocol`` is the user's, and what is no ``SolusError`` means "try another host".
+        """
         try:
             if address is None:
                 assert self._open_protocol is not None
                 return WireConnection(service, self._open_protocol())
             return self._connect(service, *address)
-        except UNREACHABLE:
+        except Exception:
             self.shun(address)
             raise
 
@@ -184,7 +201,7 @@ class Wire:
             else:
                 transport = _BUFFERED(transport)
             address = (host, port)
-            return WireConnection(service, self._protocol(transport), sock, address, partial(self.shun, address))
+            return WireConnection(service, self._protocol(transport), sock, address, self)
         except BaseException:
             sock.close()
             raise
@@ -250,8 +267,13 @@ def lost(error: Exception) -> Verdict | None:
 
 def hopeless(error: Exception) -> bool:
     """Does a message of HBase, its stack included, say that repeating the call can't help?"""
-    text = _text(error)
-    return any(name in text for name in _HOPELESS)
+    return _HOPELESS.search(_text(error)) is not None
+
+
+def partly(error: StoreError, rows: int) -> StoreError:
+    """``error`` of a write of so many rows, in doubt too if the server refused some of them and not all."""
+    refused = sum(map(int, _HOPELESS_ROWS.findall(_text(error.__cause__ or error))))
+    return StoreError(error.code, error.message, in_doubt=error.in_doubt or 0 < refused < rows)
 
 
 def reason(error: BaseException) -> str:
