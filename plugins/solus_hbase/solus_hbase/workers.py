@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import final
 
 
@@ -50,7 +51,9 @@ class Workers:
         helpers = min(self._size, len(work)) - 1
         started: list[Future[None]] = []
         try:
-            started.extend(self._threads().submit(take_turns) for _ in range(helpers))
+            # Where no thread can be started any more, as when the interpreter ends, the caller does it all.
+            with suppress(RuntimeError):
+                started.extend(self._threads().submit(take_turns) for _ in range(helpers))
             take_turns()
             _join(started)
         except BaseException as interrupt:

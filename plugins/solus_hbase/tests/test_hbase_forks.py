@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -41,6 +42,19 @@ def test_while_a_batch_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     forked.set()
     batch.join(60)
     assert done == [0] + [1] * 10
+    workers.close()
+
+
+def test_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R8: the interpreter may be about to end, or the machine be full. The caller does it all."""
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse)
+    workers, done = Workers(8), list[int]()
+    workers.run([partial(done.append, number) for number in range(10)])
+    assert done == list(range(10))
     workers.close()
 
 

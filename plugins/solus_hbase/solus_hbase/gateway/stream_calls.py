@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias, final
 
 from solus_core.errors import InvalidConfigError, SolusError
+from solus_hbase.batches import BYTES, ROWS
 from solus_hbase.context import HBaseContext
 from solus_hbase.gateway.thrift2 import IDL, Thrift2Gateway, judge, table_name
 
@@ -17,9 +19,16 @@ Column: TypeAlias = tuple[bytes, bytes]
 """Family and qualifier."""
 
 _EQUAL: Final = 2
-_GET_ROWS: Final = 2_000
-_OF_THE_TABLE: Final = ("TableNotFound", "TableNotEnabled", "NoSuchColumnFamily", "AccessDenied")
-"""What HBase refuses whatever the row is: no other record would get through."""
+_COLUMN_BYTES: Final = 40
+"""Of a column in a call, beside its names."""
+
+# What HBase refuses whatever the row is, so that no other record would get through: named by a class of Java, as the
+# names of rows and tables in a message are anybody's; and what a server of another interface answers.
+_OF_THE_TABLE: Final = re.compile(
+    r"(?:^|[\s(])[\w.]*(?:"
+    r"(?:TableNotFound|TableNotEnabled|NoSuchColumnFamily|AccessDenied|SpaceLimiting|InvalidMutationDurability)"
+    r"\w*Exception(?=: |\)|$)|DoNotRetryIOException: region is read only)|^Invalid method name"
+)
 
 
 @final
@@ -52,13 +61,16 @@ class StreamCalls:
     def get(self, wanted: Sequence[tuple[bytes, Sequence[Column]]]) -> list[dict[Column, bytes]]:
         """The values of these columns of each row."""
         found: list[dict[Column, bytes]] = []
-        for first in range(0, len(wanted), _GET_ROWS):
-            gets = [
-                IDL.TGet(row, [IDL.TColumn(*column) for column in columns])
-                for row, columns in wanted[first : first + _GET_ROWS]
-            ]
-            found += [_values(result) for result in self._get(gets)]
-        return found
+        gets: list[Any] = []
+        size = 0
+        for row, columns in wanted:
+            needs = len(row) + sum(_COLUMN_BYTES + len(family) + len(qualifier) for family, qualifier in columns)
+            if gets and (len(gets) == ROWS or size + needs > BYTES):
+                found += [_values(result) for result in self._get(gets)]
+                gets, size = [], 0
+            gets.append(IDL.TGet(row, [IDL.TColumn(*column) for column in columns]))
+            size += needs
+        return found + [_values(result) for result in self._get(gets)] if gets else found
 
     def replace(
         self, row: bytes, column: Column, old: bytes | None, cells: Sequence[tuple[bytes, bytes, bytes]]
@@ -123,7 +135,7 @@ def refused(error: SolusError) -> bool:
     """Did the server look at a row that was sent and refuse it? Not if it has something against the whole table."""
     cause = error.__cause__
     verdict = judge(cause) if isinstance(cause, Exception) else None
-    return verdict is not None and not verdict.curable and not any(name in verdict.message for name in _OF_THE_TABLE)
+    return verdict is not None and not verdict.curable and _OF_THE_TABLE.search(verdict.message) is None
 
 
 def _values(result: Any) -> dict[Column, bytes]:

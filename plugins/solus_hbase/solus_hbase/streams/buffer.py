@@ -5,8 +5,8 @@ by :meth:`Buffer.flush` and :meth:`Buffer.close`. There is no thread behind it, 
 and failures raised in the caller's own thread, where somebody listens; the price is that somebody has to tick.
 
 An interrupt (Ctrl-C) may come between any two steps. So what a flush finds out is noted in an ``Outcome`` that hangs
-on the buffer, and what is to be told of it in a ``News`` that does; both stay there until all is booked and told, and
-who calls next takes up what an interrupt has left.
+on the buffer until it is booked, and what is to be told of it in a ``News``; who calls next takes up what an interrupt
+has left of either.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Generic, final
+from typing import Any, Final, Generic, final
+from weakref import WeakSet
 
 from solus_core.errors import ErrorCode, SolusError, StoreError
 from solus_hbase.streams.errors import BufferFullError, Record, RecordError
@@ -28,6 +29,9 @@ from solus_hbase.streams.outcome import Entry, News, OnBad, Outcome, P
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 """Seconds between two tries to make room."""
+
+_BUFFERS: Final[WeakSet[Buffer[Any]]] = WeakSet()
+# All buffers, weakly: a hook that runs at a fork can't be taken back, so there is one for all of them.
 
 
 @final
@@ -69,27 +73,27 @@ class Buffer(Generic[P]):
         self._patience = patience
         self._closed = False
         self._begin()
+        _BUFFERS.add(self)
 
     def _begin(self) -> None:
-        self._pid = os.getpid()
         # Entered itself, not by way of the condition: an interrupt gets into a method that is written in Python.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         # Held during a flush: one at a time, so that later records can't overtake earlier ones.
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self._entries: list[Entry[P]] = []
         self._bytes = 0
         self._since = 0
         # Of the first entries, while they are being written. Only for who has the turn.
         self._flight: Outcome[P] | None = None
-        self._news: list[News[P]] = []
+        # What interrupts have left to tell.
+        self._left: list[News] = []
 
     def __len__(self) -> int:
-        self._after_fork()
         return len(self._entries)
 
     def __del__(self) -> None:
-        if getattr(self, "_entries", None) and self._pid == os.getpid():
+        if getattr(self, "_entries", None):
             warnings.warn(f"{len(self._entries)} records were never flushed: close the sink", ResourceWarning, 2)
 
     def add(self, entry: Entry[P]) -> None:
@@ -98,25 +102,22 @@ class Buffer(Generic[P]):
         ``BufferFullError``: it was not taken. ``FlushError``: it was, and a flush failed that was not mended, or was
         mended and left records in doubt. An interrupt leaves open whether it was taken.
         """
-        self._after_fork()
         if not self._batch:
             self._and_tell(partial(self._add_single, entry))
             return
         if not self._take(entry):
             self._and_tell(partial(self._make_room, entry, partial(self._take, entry)))
         # Where another thread is flushing already, it is told what goes wrong.
-        if (self._is_due() or self._is_left()) and not self._turn.locked():
-            self._and_tell(self._flush_due)
+        if self._is_due() or self._is_left():
+            self._and_tell(partial(self._flush_due, 0))
 
     def flush(self) -> None:
         """Write all that is there; returns once it is written, and raises ``FlushError`` if some of it isn't."""
-        self._after_fork()
         self._and_tell(self._flush_all)
 
     def tick(self) -> int | None:
         """Flush if the oldest entry is due; answers the milliseconds until one will be, None when it is empty."""
-        self._after_fork()
-        self._and_tell(self._flush_due)
+        self._and_tell(partial(self._flush_due, -1))
         with self._lock:
             return max(0, self._since + self._interval - self._clock()) if self._entries else None
 
@@ -136,17 +137,13 @@ class Buffer(Generic[P]):
     def take_back(self, records: Sequence[Record] | None = None) -> list[Record]:
         """All records that are not written, or those of ``records`` (the same objects), in order; they are forgotten
         here."""
-        self._after_fork()
         wanted = None if records is None else set(map(id, records))
         with self._turn:
             if self._flight is not None:
-                # An interrupt left it; it is told by the next call, which must not find the news before they are in.
-                news: News[P] = News()
-                self._news.append(news)
-                try:
-                    self._book(self._flight, news)
-                finally:
-                    news.busy = False
+                # An interrupt left it; the next call tells.
+                news = News()
+                self._book(self._flight, news)
+                self._left.append(news)
             with self._lock:
                 taken: list[Record] = []
                 left: list[Entry[P]] = []
@@ -160,10 +157,11 @@ class Buffer(Generic[P]):
                 self._entries, self._bytes = left, size
         return taken
 
-    def _and_tell(self, step: Callable[[News[P]], None]) -> None:
+    def _and_tell(self, step: Callable[[News], None]) -> None:
         """Do what may flush, then tell what came of it, also what an interrupt had left to tell."""
-        news = self._take_news()
         refusal: SolusError | None = None
+        with self._lock:
+            news = self._left.pop() if self._left else News()
         try:
             try:
                 step(news)
@@ -171,26 +169,17 @@ class Buffer(Generic[P]):
                 refusal = error
             except BaseException as error:  # as above
                 news.met(error)
-            news.tell(self._on_bad)
+            news.tell()
+            self._correct(news)
             news.end(refusal)
         finally:
-            if news.is_open:
-                news.busy = False
-            else:
-                self._news.remove(news)
-
-    def _take_news(self) -> News[P]:
-        with self._lock:
-            news = next((one for one in self._news if not one.busy), None)
-            if news is None:
-                news = News()
-                self._news.append(news)
-            news.busy, news.raised = True, None
-            return news
+            if news.is_open:  # an interrupt ended the telling
+                news.raised = None
+                self._left.append(news)
 
     def _is_left(self) -> bool:
         """Did an interrupt leave something? Not to be trusted while another thread has the turn."""
-        return self._flight is not None or (bool(self._news) and not all(news.busy for news in self._news))
+        return self._flight is not None or bool(self._left)
 
     def _take(self, entry: Entry[P]) -> bool:
         with self._lock:
@@ -204,49 +193,45 @@ class Buffer(Generic[P]):
             self._entries.append(entry)
             return True
 
-    def _make_room(self, entry: Entry[P], is_made: Callable[[], bool], news: News[P]) -> None:
+    def _make_room(self, entry: Entry[P], is_made: Callable[[], bool], news: News) -> None:
         """Flush until there is room for an entry, or patience ends, which is a ``BufferFullError``."""
+
+        def room() -> bool:
+            # Another thread may have made it meanwhile.
+            if is_made():
+                return True
+            self._flush(news)
+            return False
+
         began, pause = time.monotonic(), _FIRST_PAUSE
         while True:
-            if self._turn.acquire(timeout=max(0.0, began + self._patience - time.monotonic())):
-                try:
-                    # Another thread may have made room meanwhile.
-                    if is_made():
-                        self._correct(news)
-                        return
-                    self._flush(news)
-                finally:
-                    self._turn.release()
+            made = self._in_turn(max(0.0, began + self._patience - time.monotonic()), room)
+            if made or news.is_interrupted or is_made():
+                return
+            news.tell()
             if news.is_interrupted:
                 return
-            if is_made():
-                self._correct(news)
-                return
-            news.tell(self._on_bad)
-            waited = time.monotonic() - began
-            if news.is_interrupted:
-                return
-            failure = news.failure
+            self._correct(news)
+            waited, failure = time.monotonic() - began, news.failure
             if waited >= self._patience:
                 raise _full(entry.record, waited, None if failure is None else failure.told())
-            if failure is not None and failure.records:
+            if failure is not None and failure.kept:
                 with self._lock:
                     self._changed.wait(min(pause, self._patience - waited))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _correct(self, news: News[P]) -> None:
-        """Somebody else may have written or taken back what a flush of this caller has left."""
+    def _correct(self, news: News) -> None:
+        """What a flush of this caller has left may have been written or taken back since."""
         if news.failure is not None:
             with self._lock:
-                kept = {id(entry.record) for entry in self._entries}
-            news.failure = news.failure.now(kept, self._repeatable)
+                news.failure = news.failure.now(self._entries, self._repeatable)
 
-    def _add_single(self, entry: Entry[P], news: News[P]) -> None:
+    def _add_single(self, entry: Entry[P], news: News) -> None:
         with self._lock:
             self._check_open()
         if self._entries:
             self._make_room(entry, lambda: not self._entries, news)
-            news.tell(self._on_bad)
+            news.tell()
             if news.is_interrupted:
                 return
         outcome = Outcome([entry])
@@ -257,19 +242,32 @@ class Buffer(Generic[P]):
         # A clock that was put back says nothing about the age: better too early than not before it has caught up.
         return not 0 <= self._clock() - self._since < self._interval
 
-    def _flush_due(self, news: News[P]) -> None:
-        with self._turn:
+    def _in_turn(self, wait: float, step: Callable[[], bool | None]) -> bool | None:
+        """Do it with the turn, if that comes within so many seconds (-1: however long it takes)."""
+        try:
+            return step() if self._turn.acquire(timeout=wait) else None
+        finally:
+            # Whether we know that we have it or not: an interrupt gets in between. Who has not is told so.
+            try:  # noqa: SIM105  # a call here, as of ``suppress``, would let one in before the release
+                self._turn.release()
+            except RuntimeError:
+                pass
+
+    def _flush_due(self, wait: float, news: News) -> None:
+        def step() -> None:
             if self._flight is not None:
                 self._book(self._flight, news)
             # Another thread may have flushed it while this one waited.
             if self._entries and self._is_due():
                 self._flush(news)
 
-    def _flush_all(self, news: News[P]) -> None:
+        self._in_turn(wait, step)
+
+    def _flush_all(self, news: News) -> None:
         with self._turn:
             self._flush(news)
 
-    def _flush(self, news: News[P]) -> None:
+    def _flush(self, news: News) -> None:
         """Write what is there now. Only for who has the turn."""
         if self._flight is not None:
             self._book(self._flight, news)
@@ -280,7 +278,7 @@ class Buffer(Generic[P]):
             self._try(flight, news)
             self._book(flight, news)
 
-    def _try(self, outcome: Outcome[P], news: News[P]) -> None:
+    def _try(self, outcome: Outcome[P], news: News) -> None:
         try:
             self._write(outcome)
         except Exception as error:  # told with the others of a flush
@@ -288,17 +286,15 @@ class Buffer(Generic[P]):
         except BaseException as interrupt:  # raised once the books are in order
             news.met(interrupt)
 
-    def _book(self, outcome: Outcome[P], news: News[P]) -> None:
+    def _book(self, outcome: Outcome[P], news: News) -> None:
         """Keep what failed, and note what is to be told. Where an interrupt ends this it can be done again."""
         written, kept = outcome.split()
-        bad: list[RecordError] = []
+        calls = deque([*news.calls, *((entry.ack, entry.record) for entry in written if entry.ack is not None)])
         if self._on_bad is not None and outcome.refused:
             handed_on = {id(entry) for entry, _ in outcome.refused}
             kept = [entry for entry in kept if id(entry) not in handed_on]
-            bad = [self._bad(entry, error) for entry, error in outcome.refused]
-        failure = outcome.failure(kept, news.failure, self._repeatable)
-        done = deque([*news.done, *(entry for entry in written if entry.ack is not None)])
-        told_bad = deque([*news.bad, *bad])
+            calls += [(self._on_bad, self._bad(entry, error)) for entry, error in outcome.refused]
+        failure = outcome.failure(kept, news.failure)
         with self._lock:
             in_flight = outcome is self._flight
             entries = kept + self._entries[len(outcome.batch) :] if in_flight else self._entries + kept
@@ -307,18 +303,22 @@ class Buffer(Generic[P]):
             flight = None if in_flight else self._flight
             self._changed.notify_all()
             # In one statement, which an interrupt does not divide.
-            self._entries, self._bytes, self._since, self._flight, news.done, news.bad, news.failure = (
+            self._entries, self._bytes, self._since, self._flight, news.calls, news.failure = (
                 entries,
                 size,
                 since,
                 flight,
-                done,
-                told_bad,
+                calls,
                 failure,
             )
 
     def _bad(self, entry: Entry[P], refused: SolusError) -> RecordError:
-        error = RecordError(entry.record, self._key, f"is the key of a row that the server refuses: {refused.message}")
+        error = RecordError(
+            entry.record,
+            self._key,
+            f"is the key of a row that the server refuses: {refused.message}",
+            in_doubt=refused.in_doubt,
+        )
         error.__cause__ = refused.__cause__ or refused
         return error
 
@@ -326,10 +326,14 @@ class Buffer(Generic[P]):
         if self._closed:
             raise StoreError(ErrorCode.HBASE_ERROR, "this sink is closed")
 
-    def _after_fork(self) -> None:
-        if self._pid != os.getpid():
-            # Forked: what the parent had buffered is the parent's to write, and its locks may be held.
-            self._begin()
+
+def _forked() -> None:
+    """In a child, which has one thread yet: what the parent had buffered is the parent's, and locks may be held."""
+    for buffer in list(_BUFFERS):
+        buffer._begin()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _full(record: Record, waited: float, failure: SolusError | None) -> BufferFullError:

@@ -13,7 +13,7 @@ from solus_hbase.context import HBaseContext
 from solus_hbase.gateway.stream_calls import Column, refused, stream_calls
 from solus_hbase.streams.errors import Record
 from solus_hbase.streams.mapping import TableMapping
-from solus_hbase.streams.outcome import Entry, OnBad, Outcome
+from solus_hbase.streams.outcome import MOST_REFUSED, Entry, OnBad, Outcome
 from solus_hbase.streams.rows import Rows
 from solus_hbase.streams.sink import BufferedSink
 from solus_hbase.workers import Workers
@@ -35,6 +35,7 @@ class CounterSink(BufferedSink[_Payload]):
     flush. ``IdempotentCounterSink`` counts once. ``FlushError.doubtful`` are the records that this is about, each as
     often as it may count again. An interrupt (Ctrl-C) in a flush waits for the calls under way; those whose answer it
     cuts off are in doubt too, and a ``FlushError`` is its cause, or is raised by the next call.
+    A counter at the largest number, 2^63 - 1, goes on at the smallest: HBase does not say so.
     ``on_bad``, ``clock``, ``patience``: as in ``PutSink``.
     """
 
@@ -70,10 +71,10 @@ class CounterSink(BufferedSink[_Payload]):
             part, amounts = rows.setdefault(row, ([], Counter()))
             part.append(entry)
             amounts.update(columns)
-        silent = False
+        silent, given_up = False, 0
 
         def send(row: bytes, part: list[Entry[_Payload]], amounts: Counter[Column]) -> None:
-            nonlocal silent
+            nonlocal silent, given_up
             if silent:
                 return
             outcome.begun.append(part)
@@ -85,11 +86,13 @@ class CounterSink(BufferedSink[_Payload]):
                     outcome.unapplied.append(part)
                 if refused(error):
                     outcome.refused += [(entry, error) for entry in part]
-                else:
+                    given_up += 1
+                if not refused(error) or given_up >= MOST_REFUSED:
                     # Where nobody answers, each further row would wait for that too.
                     silent = True
             else:
                 outcome.done.append(part)
+                given_up = 0
 
         self._workers.run([partial(send, row, part, amounts) for row, (part, amounts) in rows.items()])
 

@@ -20,10 +20,15 @@ _REPR.maxstring = _REPR.maxother = 80
 
 @final
 class RecordError(SolusError):
-    """A record can't be written as it is; the sink does not keep it. ``field`` says where it is wrong."""
+    """A record can't be written as it is; the sink does not keep it. ``field`` says where it is wrong.
 
-    def __init__(self, record: Record, field: str, problem: str) -> None:
-        super().__init__(ErrorCode.INVALID_ARGUMENT, f"field {field!r} {problem}, in record {shown(record)}")
+    ``in_doubt``: the server refused it, and may have written it all the same.
+    """
+
+    def __init__(self, record: Record, field: str, problem: str, *, in_doubt: bool = False) -> None:
+        super().__init__(
+            ErrorCode.INVALID_ARGUMENT, f"field {field!r} {problem}, in record {shown(record)}", in_doubt=in_doubt
+        )
         self.record = record
         self.field = field
 

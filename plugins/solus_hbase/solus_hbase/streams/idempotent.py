@@ -31,7 +31,7 @@ from solus_hbase.streams.errors import CounterError, Record, RecordError, StaleT
 from solus_hbase.streams.mapping import TableMapping
 from solus_hbase.streams.outcome import OnBad
 from solus_hbase.streams.rows import TXID, Rows
-from solus_hbase.streams.sink import check_callable
+from solus_hbase.streams.sink import check_callable, check_record
 from solus_hbase.workers import Workers
 
 _LARGEST: Final = 2**63 - 1
@@ -154,6 +154,7 @@ class Transaction:
 
     def add(self, record: Record) -> None:
         """Count a record when this is committed. Raises ``RecordError``, or calls ``on_bad`` and goes on."""
+        check_record(record)
         try:
             row, columns, _ = self._shared.rows.counters(record)
         except RecordError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Generic, TypeAlias, TypeVar, final
+from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 from attrs import define, field, frozen
 
@@ -14,6 +14,9 @@ from solus_hbase.gateway.stream_calls import refused
 from solus_hbase.streams.errors import FlushError, Record, RecordError
 
 P = TypeVar("P")
+
+MOST_REFUSED: Final = 20
+"""Rows that the server may refuse one after another before the rest of a flush is not tried: then it is the table."""
 
 Ack: TypeAlias = Callable[[Record], object]
 """Called with a record once it is written."""
@@ -66,28 +69,17 @@ class Outcome(Generic[P]):
         ids = _ids(self.begun) - _ids(self.unapplied)
         return [entry for entry in kept if id(entry) in ids]
 
-    def failure(self, kept: Sequence[Entry[P]], before: Failure | None, repeatable: bool) -> Failure | None:
-        """Why ``kept`` is kept, with what is still to be told of the tries ``before``.
-
-        ``repeatable``: what is written twice is as if it had been written once.
-        """
-        doubtful = [entry.record for entry in self.doubtful(kept)]
-        earlier = () if before is None else before.doubtful
-        if repeatable:
-            # Once each, and only what is not settled.
-            open_still = {id(entry.record) for entry in kept} - set(map(id, doubtful))
-            earlier = tuple(record for record in earlier if id(record) in open_still)
+    def failure(self, kept: Sequence[Entry[P]], before: Failure | None) -> Failure | None:
+        """Why ``kept`` is kept, with the doubts and refusals of the tries ``before``."""
         if not kept:
-            # What a later try has mended is no news, unless it may have been written twice.
-            return Failure(before.error, (), earlier, (), before.tried) if before is not None and earlier else None
-        never = {id(entry.record) for entry, _ in self.refused}
-        never.update(map(id, before.refused if before is not None else ()))
+            return before
+        earlier, refused_before = ((), ()) if before is None else (before.doubtful, before.refused)
         return Failure(
             # An outage says more than rows that are refused: those have an error of their own.
             next((error for error in self.errors if not _refused(error)), next(iter(self.errors), None)),
-            tuple(entry.record for entry in kept),
-            (*earlier, *doubtful),
-            tuple(entry.record for entry in kept if id(entry.record) in never),
+            tuple(kept),
+            (*earlier, *self.doubtful(kept)),
+            (*refused_before, *(entry for entry, _ in self.refused)),
             len(self.batch),
         )
 
@@ -98,47 +90,54 @@ class Failure:
     """What a ``FlushError`` will say; ``error``: None if the flush was interrupted; ``tried``: records of the flush."""
 
     error: Exception | None
-    records: tuple[Record, ...]
-    doubtful: tuple[Record, ...]
-    refused: tuple[Record, ...]
+    kept: tuple[Entry[Any], ...]
+    doubtful: tuple[Entry[Any], ...]
+    refused: tuple[Entry[Any], ...]
     tried: int
 
-    def now(self, kept: set[int], repeatable: bool) -> Failure | None:
-        """What of it is still so, and news, while of all records (by id) these are kept."""
-        records = tuple(record for record in self.records if id(record) in kept)
-        doubtful = tuple(record for record in self.doubtful if not repeatable or id(record) in kept)
-        refused = tuple(record for record in self.refused if id(record) in kept)
-        return Failure(self.error, records, doubtful, refused, self.tried) if records or doubtful else None
+    def now(self, entries: Sequence[Entry[Any]], repeatable: bool) -> Failure | None:
+        """What of it is still so, and news, while ``entries`` are kept.
+
+        ``repeatable``: what is written twice is as if it had been written once, so a doubt is news only while it lasts.
+        """
+        ids, never = set(map(id, entries)), set(map(id, self.refused))
+        kept = tuple(entry for entry in self.kept if id(entry) in ids)
+        doubtful = self.doubtful
+        if repeatable:
+            doubtful = tuple({id(entry): entry for entry in doubtful if id(entry) in ids}.values())
+        refused = tuple(entry for entry in kept if id(entry) in never)
+        return Failure(self.error, kept, doubtful, refused, self.tried) if kept or doubtful else None
 
     def told(self) -> FlushError:
         why = self.error
         if not isinstance(why, SolusError):
             met = "was interrupted" if why is None else f"met {why!r}"
             why = StoreError(ErrorCode.INTERNAL_ERROR, f"the flush {met}")
-        failure = FlushError(why, self.records, self.doubtful, self.refused, self.tried)
+        records, doubtful, refused = (
+            [entry.record for entry in entries] for entries in (self.kept, self.doubtful, self.refused)
+        )
+        failure = FlushError(why, records, doubtful, refused, self.tried)
         failure.__cause__ = why.__cause__ or self.error
         return failure
 
 
 @final
 @define(eq=False)
-class News(Generic[P]):
+class News:
     """What one caller has to tell, taken out as it is told: an interrupt leaves the rest here.
 
-    ``done``: entries to acknowledge; ``bad``: for ``on_bad``; ``failure``: of the flushes so far; ``raised``: an
-    interrupt, or else the first error of those who were told. ``busy``: somebody is at it.
+    ``calls``: acknowledgements and ``on_bad``, each with its argument; ``failure``: of the flushes so far; ``raised``:
+    an interrupt, or else the first error of those who were told.
     """
 
-    done: deque[Entry[P]] = field(factory=deque)
-    bad: deque[RecordError] = field(factory=deque)
+    calls: deque[tuple[Callable[[Any], object], object]] = field(factory=deque)
     failure: Failure | None = None
     raised: BaseException | None = None
-    busy: bool = True
 
     @property
     def is_open(self) -> bool:
         """Is something left to tell?"""
-        return bool(self.done or self.bad or self.failure)
+        return bool(self.calls or self.failure)
 
     @property
     def is_interrupted(self) -> bool:
@@ -149,26 +148,18 @@ class News(Generic[P]):
         if self.raised is None or (is_interrupt(error) and not self.is_interrupted):
             self.raised = error
 
-    def tell(self, on_bad: OnBad | None) -> None:
+    def tell(self) -> None:
         """Tell whoever waits for these records, all of them.
 
         Each is called once: one that an interrupt cuts off is not called again.
         """
-        # No interrupt gets in between taking out an entry here and calling: with a call to take it out it would.
+        # No interrupt gets in between taking out a call here and making it: with a call to take it out it would.
         with suppress(IndexError):
-            for entry in iter(self.done.popleft, None):
-                if entry.ack is not None:
-                    try:
-                        entry.ack(entry.record)
-                    except BaseException as error:  # raised in the end
-                        self.met(error)
-        with suppress(IndexError):
-            for bad in iter(self.bad.popleft, None):
-                if on_bad is not None:
-                    try:
-                        on_bad(bad)
-                    except BaseException as error:  # as above
-                        self.met(error)
+            for call, argument in iter(self.calls.popleft, None):
+                try:
+                    call(argument)
+                except BaseException as error:  # raised in the end
+                    self.met(error)
 
     def end(self, refusal: SolusError | None) -> None:
         """Raise what went wrong: an interrupt, else ``refusal`` (the record was not taken), else the failure.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 from solus_core.clock import system_clock
 from solus_core.entities import Entity, Ttl, encode
@@ -14,12 +14,9 @@ from solus_hbase.gateway.stream_calls import refused, stream_calls
 from solus_hbase.gateway.thrift2 import IDL
 from solus_hbase.streams.errors import Record, RecordError
 from solus_hbase.streams.mapping import DEFAULT_BUFFER, TableMapping
-from solus_hbase.streams.outcome import Entry, OnBad, Outcome
+from solus_hbase.streams.outcome import MOST_REFUSED, Entry, OnBad, Outcome
 from solus_hbase.streams.rows import Rows
 from solus_hbase.streams.sink import BufferedSink, check_callable
-
-_MOST_REFUSED: Final = 20
-"""Rows that the server may refuse one by one before the rest of a flush is not tried: then it is the table."""
 
 _Payload: TypeAlias = tuple[Any, bytes]
 """The row as a TPut, and the entity of its key (empty without de-duplication)."""
@@ -30,14 +27,17 @@ class PutSink(BufferedSink[_Payload]):
     """Writes records into a table as ``mapping`` says.
 
     A flush is one call for each 2 MiB, the buffer's usual size. It is repeated where it failed, since a put may be; a
-    row that the server refuses is found by halving, so that the others get through.
+    row that the server refuses is found by halving, so that the others get through. A try that was held up on its way
+    may come after a later put of the same row, and hide it: rows that are written more than once need a
+    ``timestamp_field``.
 
     ``unique``, ``key``, ``ttl``: write a record only if the entity that ``key`` makes of it is new to this
     de-duper, and mark it as seen for ``ttl`` once it is written (R25). A repeat is acknowledged as if it had been
     written, once the first one is. Marks come last, so what any mark would raise now is raised here
-    (``DeDuperHandle.check_ready``). ``on_bad``: what to do with records that can't be written, and those that the
-    server refuses, instead of raising. ``clock``: epoch milliseconds, for the ages of records. ``patience``: seconds
-    that ``add`` tries to make room; the last try is not cut short, and may take ``attempts`` times ``timeout`` more.
+    (``DeDuperHandle.check_ready``); and ``write_to_wal`` must be on. ``on_bad``: what to do with records that can't be
+    written, and those that the server refuses, instead of raising. ``clock``: epoch milliseconds, for the ages of
+    records. ``patience``: seconds that ``add`` tries to make room; the last try is not cut short, and may take
+    ``attempts`` times ``timeout`` more.
     """
 
     def __init__(
@@ -53,12 +53,18 @@ class PutSink(BufferedSink[_Payload]):
         patience: float = 30.0,
     ) -> None:
         _check_fields(mapping)
+        self._key_field = mapping.row_key_field
+        # As large as its server takes a call, where it has a limit.
+        self._most = DEFAULT_BUFFER if context.config.transport == "framed" else None
         self._rows = Rows(mapping)
         self._unique: tuple[DeDuperHandle, Callable[[Record], Entity], Ttl] | None = None
         if unique is not None:
             if key is None or ttl is None:
                 raise InvalidArgumentError("unique is given without key and ttl")
             check_callable("key", key)
+            if not mapping.write_to_wal:
+                problem = "write_to_wal is off: a crash of HBase takes back rows that are marked as seen by then"
+                raise InvalidConfigError("PutSink with unique", [problem])
             unique.unique((), ttl=ttl)  # checks the ttl, and that there is such a de-duper
             unique.check_ready()
             self._unique = unique, key, ttl
@@ -69,6 +75,9 @@ class PutSink(BufferedSink[_Payload]):
 
     def _payload(self, record: Record) -> tuple[_Payload, int]:
         put, size = self._rows.put(record)
+        if self._most is not None and size > self._most:
+            problem = f"is the key of a row of {size:,} bytes, and over transport=framed a call has {self._most:,}"
+            raise RecordError(record, self._key_field, problem)
         if self._unique is None:
             return (put, b""), size
         try:
@@ -97,7 +106,7 @@ class PutSink(BufferedSink[_Payload]):
             except StoreError as error:
                 outcome.errors.append(error)
                 looked_at = refused(error)
-                if looked_at and len(part) > 1 and given_up < _MOST_REFUSED:
+                if looked_at and len(part) > 1 and given_up < MOST_REFUSED:
                     middle = len(part) // 2
                     parts += [part[middle:], part[:middle]]
                     continue
@@ -111,6 +120,8 @@ class PutSink(BufferedSink[_Payload]):
                     outcome.refused.append((part[0], error))
             else:
                 outcome.done.append(part)
+                # Something gets through: it is not the table.
+                given_up = 0
 
     def _put_unique(self, outcome: Outcome[_Payload], unique: DeDuperHandle, _: object, ttl: Ttl) -> None:
         first: dict[bytes, Entry[_Payload]] = {}

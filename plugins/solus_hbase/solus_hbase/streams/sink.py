@@ -75,8 +75,7 @@ class BufferedSink(Generic[P]):
         record was taken. An interrupt (``KeyboardInterrupt``) leaves open whether it was.
         """
         check_callable("ack", ack)
-        if not isinstance(record, Mapping):
-            raise TypeError(f"a record must be a mapping of field names to values, not {type(record).__name__}")
+        check_record(record)
         try:
             payload, size = self._convert(record)
         except RecordError as error:
@@ -107,6 +106,12 @@ class BufferedSink(Generic[P]):
     def close(self) -> None:
         """Flush, and take nothing more. After a ``FlushError`` it is still open: try again, or take them back."""
         self._buffer.close()
+
+
+def check_record(given: object) -> None:
+    """Refuse what has no fields."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"a record must be a mapping of field names to values, not {type(given).__name__}")
 
 
 def check_callable(what: str, given: object) -> None:

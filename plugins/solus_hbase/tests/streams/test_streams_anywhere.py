@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import linecache
 import sys
@@ -56,7 +57,8 @@ class Interrupt:
         def line(frame: FrameType, event: str, _: object) -> Any:
             text = linecache.getline(code.co_filename, frame.f_lineno).strip()
             # No signal comes where nothing is called. At the end of a block, its first line comes again.
-            if event == "line" and not self.where and frame.f_lineno not in blocks and text != "raise error":
+            is_called = text != "raise error" and not text.startswith(("try:", "self._turn.release()"))
+            if event == "line" and not self.where and frame.f_lineno not in blocks and is_called:
                 if text.startswith("with "):
                     blocks.add(frame.f_lineno)
                 self._step(frame)
@@ -135,11 +137,13 @@ def test_anywhere(
             sink.add(record(number), partial(acknowledge, acked))
         interrupt = Interrupt(line, killed)
         error = interrupt.during(partial(call, sink, partial(acknowledge, acked)))
-        # Between a lock and its block a tracer gets in, and no signal does: CPython looks for these after calls only.
-        if sink._buffer._turn.locked():
-            sink._buffer._turn.release()
         where = f"interrupted in {interrupt.where}: {error!r}"
-        assert others.submit(is_free, sink._buffer._lock).result(), where
+        if interrupt.where.startswith("_flush_all,"):
+            # Between a lock and its block a tracer gets in, and no signal does: CPython looks for these after calls.
+            with contextlib.suppress(RuntimeError):
+                sink._buffer._turn.release()
+        for lock in (sink._buffer._turn, sink._buffer._lock):
+            assert others.submit(is_free, lock).result(), where
         named = len(doubts(error)) + len(close(sink))
         # Nor does a signal get in between taking out an entry and its acknowledgement.
         assert len({0, 1, 2} - set(acked)) <= interrupt.where.startswith("tell,"), where

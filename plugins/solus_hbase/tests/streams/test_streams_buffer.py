@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import pytest
 
 from solus_core.errors import StoreError
 from solus_core.testing import FakeClock
 from solus_hbase import HBaseContext
-from solus_hbase.streams import FlushError, PutSink, Record, TableMapping
+from solus_hbase.streams import FlushError, IdempotentCounterSink, PutSink, Record, RecordError, TableMapping
 
 
 def mapping(**settings: Any) -> TableMapping:
@@ -94,3 +95,71 @@ def test_what_single_mode_kept_is_due_after_the_interval(
     clock.advance(400)
     assert sink.tick() is None
     assert table.rows_put == [b"r1"]
+
+
+@final
+class CutOff:
+    """A lock whose taker is interrupted before he knows that he has it."""
+
+    def __init__(self) -> None:
+        self.real = threading.RLock()
+
+    def acquire(self, timeout: float) -> bool:
+        assert self.real.acquire(timeout=timeout)
+        raise KeyboardInterrupt
+
+    def release(self) -> None:
+        self.real.release()
+
+
+@pytest.mark.parametrize("call", ["add", "tick"])
+def test_an_interrupt_between_a_lock_and_the_knowledge_of_it(context: HBaseContext, call: str) -> None:
+    """CPython looks for signals right after ``acquire(timeout=...)``, whose answer is lost then."""
+    now = [0]
+    sink = PutSink(context, mapping(), clock=lambda: now[0])
+    sink.add(record(1))
+    now[0] += 3_600_000
+    turn: Any = CutOff()
+    sink._buffer._turn = turn
+    with pytest.raises(KeyboardInterrupt):
+        sink.tick() if call == "tick" else sink.add(record(2))
+    sink._buffer._turn = turn.real
+    closing = threading.Thread(target=sink.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    assert not closing.is_alive()
+    assert len(sink) == 0
+
+
+def test_transactions_take_records_alone(context: HBaseContext, table: Any) -> None:
+    with IdempotentCounterSink(context, mapping()) as sink, pytest.raises(TypeError, match="mapping of field names"):
+        sink.transaction(1).add([record(1)])  # type: ignore[arg-type]  # that is the test
+
+
+def test_what_a_framed_transport_takes(connect_to: Any, table: Any) -> None:
+    """A larger row would end each connection, and nothing behind it would go on."""
+    told: list[RecordError] = []
+    with PutSink(connect_to(transport="framed"), mapping(), on_bad=told.append) as sink:
+        sink.add({"id": "large", "v": "x" * 2_097_152})
+        sink.add({"id": "fits", "v": "x" * 2_097_000})
+    assert table.rows_put == [b"fits"]
+    assert "over transport=framed a call has 2,097,152" in told[0].message
+    with PutSink(connect_to(), mapping()) as sink:
+        sink.add({"id": "large", "v": "x" * 2_097_152})
+
+
+def test_calls_that_read_are_no_larger_than_a_frame(context: HBaseContext, table: Any) -> None:
+    asked: list[int] = []
+    get_multiple = table.do_getMultiple
+
+    def watched(name: bytes, gets: list[Any]) -> Any:
+        asked.append(sum(len(get.row) + sum(len(column.qualifier) for column in get.columns) for get in gets))
+        return get_multiple(name, gets)
+
+    table.do_getMultiple = watched
+    with IdempotentCounterSink(context, mapping()) as sink, sink.transaction(1) as transaction:
+        for number in range(2_000):
+            transaction.add({"id": f"{number:01000}", "v": "clicks"})
+    assert len(asked) > 1
+    assert max(asked) < 1_000_000
+    assert table.count(b"0" * 996 + b"1999", b"data", b"clicks") == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 import warnings
 from collections.abc import Callable
@@ -308,7 +307,7 @@ def test_a_forked_child_does_not_write_for_its_parent(
     """R24: as a child sees it, in which the process id is another one; whatever it does first."""
     sink = PutSink(context, mapping())
     sink.add(record(1))
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+    buffer._forked()
     assert getattr(sink, first)(*[record(2)] * (first == "add")) in (None, [], 0)
     if first not in ("add", "close"):
         sink.add(record(2))
@@ -320,7 +319,7 @@ def test_a_forked_child_that_drops_it_is_not_warned(context: HBaseContext, monke
     """R24: the records are the parent's."""
     sinks = [PutSink(context, mapping())]
     sinks[0].add(record(1))
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+    buffer._forked()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         sinks.clear()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from thriftpy2.thrift import TApplicationException
 
 from solus_core import SolusEngine
 from solus_hbase import HBaseContext
@@ -91,7 +92,18 @@ def test_a_full_buffer_names_them_too(context: HBaseContext, table: Any) -> None
 
 
 @pytest.mark.parametrize("sink", SINKS)
-@pytest.mark.parametrize("what", ["TableNotFound", "TableNotEnabled", "NoSuchColumnFamily", "AccessDenied"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "TableNotFoundException: no",
+        "TableNotEnabledException: no",
+        "regionserver.NoSuchColumnFamilyException: no",
+        "security.AccessDeniedException: no",
+        "quotas.SpaceLimitingException: NO_WRITES",
+        "regionserver.InvalidMutationDurabilityException: no",
+        "DoNotRetryIOException: region is read only",
+    ],
+)
 def test_what_is_wrong_with_the_table_is_no_fault_of_a_record(
     context: HBaseContext, table: Any, sink: Any, what: str
 ) -> None:
@@ -101,13 +113,77 @@ def test_what_is_wrong_with_the_table_is_no_fault_of_a_record(
     writer = sink(context, mapping(), on_bad=told.append)
     for number in range(4):
         writer.add(record(number), acked.append)
-    table.faults.fail(lambda: IDL.TIOError(b"org.apache.hadoop.hbase.%bException: no" % what.encode(), False))
+    table.faults.fail(lambda: IDL.TIOError(b"org.apache.hadoop.hbase.%b" % what.encode(), False))
     with pytest.raises(FlushError, match=what) as caught:
         writer.flush()
     assert (caught.value.refused, len(writer), told) == ((), 4, [])
     table.faults.end()
     writer.close()
     assert acked == [record(number) for number in range(4)]
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_server_that_knows_no_such_call(context: HBaseContext, table: Any, sink: Any) -> None:
+    """One of the hosts may speak another interface: that is no fault of a record either."""
+    told: list[RecordError] = []
+    writer = sink(context, mapping(), on_bad=told.append)
+    writer.add(record(1))
+    unknown = TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name: 'put'")
+    table.faults.fail(lambda: unknown)
+    with pytest.raises(FlushError, match="Invalid method name"):
+        writer.flush()
+    assert (len(writer), told) == (1, [])
+    table.faults.end()
+    writer.close()
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_row_that_is_named_like_an_error(context: HBaseContext, table: Any, sink: Any) -> None:
+    """It is in the message, and is refused like any other."""
+    told: list[RecordError] = []
+    with sink(context, mapping(), on_bad=told.append) as writer:
+        writer.add({"id": "AccessDenied", "v": "clicks"})
+        table.faults.fail(lambda: IDL.TIOError(b"a.b.DoNotRetryIOException: row 'AccessDenied' is bad", False))
+        writer.flush()
+    assert len(told) == 1
+
+
+def test_a_doubt_about_what_is_refused(context: HBaseContext, table: Any) -> None:
+    """R26: whoever is handed it must not take it for uncounted."""
+    told: list[RecordError] = []
+    internal = TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error processing increment")
+    with CounterSink(context, mapping(), on_bad=told.append) as sink:
+        sink.add(record(1))
+        table.faults.fail_at(0, lambda: internal, applied=True)
+        sink.flush()
+        table.faults.end()
+        table.refuses = {b"r2"}
+        sink.add(record(2))
+    assert [(error.record, error.in_doubt) for error in told] == [(record(1), True), (record(2), False)]
+
+
+def test_many_bad_ones_among_good_ones(context: HBaseContext, table: Any) -> None:
+    table.refuses = {b"r%d" % number for number in range(0, 200, 4)}
+    told: list[RecordError] = []
+    acked: list[Record] = []
+    with PutSink(context, mapping(), on_bad=told.append) as sink:
+        for number in range(200):
+            sink.add(record(number), acked.append)
+    assert (len(told), len(acked)) == (50, 150)
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_where_all_are_refused_it_may_be_the_table(table: Any, connect_to: Any, sink: Any) -> None:
+    """Whatever the message: of a flush at most 21 are handed on, and the rest waits."""
+    table.refuses = {b"r%d" % number for number in range(60)}
+    told: list[RecordError] = []
+    writer = sink(connect_to(pool_size=1), mapping(), on_bad=told.append)
+    for number in range(60):
+        writer.add(record(number))
+    with pytest.raises(FlushError):
+        writer.flush()
+    assert 0 < len(told) <= 21
+    assert len(writer.take_back()) == 60 - len(told)
 
 
 @pytest.mark.parametrize("kind", [LookupError, KeyboardInterrupt])

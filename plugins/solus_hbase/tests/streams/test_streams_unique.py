@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from solus_core import SolusEngine
-from solus_core.errors import BatchError, DeDuperNotFoundError, ErrorCode, InvalidArgumentError, StoreError
+from solus_core.errors import (
+    BatchError,
+    DeDuperNotFoundError,
+    ErrorCode,
+    InvalidArgumentError,
+    InvalidConfigError,
+    StoreError,
+)
 from solus_core.handle import DeDuperHandle
 from solus_hbase import HBaseContext
 from solus_hbase.gateway.thrift2 import IDL
@@ -195,6 +202,8 @@ def test_what_was_not_written_is_in_no_doubt(context: HBaseContext, seen: DeDupe
 def test_what_is_checked_at_the_start(context: HBaseContext, memory_engine: SolusEngine, seen: DeDuperHandle) -> None:
     with pytest.raises(InvalidArgumentError, match="without key and ttl"):
         PutSink(context, mapping(), unique=seen)
+    with pytest.raises(InvalidConfigError, match="PutSink with unique: write_to_wal is off"):
+        PutSink(context, mapping(write_to_wal=False), unique=seen, key=key, ttl=MINUTE)
     with pytest.raises(InvalidArgumentError, match="without unique"):
         PutSink(context, mapping(), key=key)
     with pytest.raises(InvalidArgumentError, match="allowed are at most"):
