@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import final
 
 from attrs import asdict, frozen
-from cachetools import LRUCache
 
 from solus_core.errors import ErrorCode, InvalidArgumentError, SolusError, StoreError
 from solus_core.model import DeDuper
@@ -86,9 +86,10 @@ class _InProcess:
 
     __slots__ = ("entries", "loading", "lock")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.entries: LRUCache[str, Entry] = LRUCache(size)
+        # The least recently used one first. Each step on it is one of the interpreter, which no interrupt divides.
+        self.entries: OrderedDict[str, Entry] = OrderedDict()
         self.loading: dict[str, _Load] = {}
 
 
@@ -106,7 +107,7 @@ class MetadataCache:
     def _mine(self) -> _InProcess:
         process = os.getpid()
         mine = self._by_process.get(process)
-        return self._by_process.setdefault(process, _InProcess(self._settings.entries)) if mine is None else mine
+        return self._by_process.setdefault(process, _InProcess()) if mine is None else mine
 
     def forget(self, name: str) -> None:
         """This engine has just changed the record: the next look reads it anew, whatever is being loaded now."""
@@ -127,6 +128,7 @@ class MetadataCache:
                     # A clock that was put back makes an entry look younger than it is: then it counts as expired.
                     age = -1 if entry is None else now - entry.loaded_at
                     if entry is not None and 0 <= age < self._settings.expiry_seconds * 1000:
+                        mine.entries.move_to_end(name)
                         if now >= entry.refresh_at and name not in mine.loading:
                             self._refresh_in_background(mine, name, now)
                         return entry
@@ -181,6 +183,9 @@ class MetadataCache:
                 return
             if deduper is not None:
                 load.entry = mine.entries[name] = Entry(deduper, now, now + self._settings.refresh_seconds * 1000)
+                mine.entries.move_to_end(name)
+                while len(mine.entries) > self._settings.entries:
+                    mine.entries.popitem(last=False)
             elif error is None:
                 mine.entries.pop(name, None)
             load.error, load.is_done = error, True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from solus_core.entities import Entity, Ttl, encode
@@ -49,13 +51,31 @@ def unique(
 def _absent(handle: DeDuperHandle, first_seen: dict[bytes, tuple[Entity, Item]], ttl: Ttl) -> Iterator[Item]:
     answers = handle.check_absence_many(entity for entity, _ in first_seen.values())
     done: list[Entity] = []
+    is_read = False
     try:
         for (entity, item), absent in zip(first_seen.values(), answers.values(), strict=True):
             if absent:
                 yield item
                 done.append(entity)  # the consumer has come back
+        is_read = True
     finally:
-        handle.add_many(done, ttl)
+        if is_read or not _is_in_a_call():
+            handle.add_many(done, ttl)
+
+
+def _is_in_a_call() -> bool:
+    """Is this thread in the middle of another call of ours?
+
+    The garbage collector may close a stream anywhere, also where this thread holds a lock of the store: it would wait
+    for itself. So nothing is marked then, and items come again, as after a crash.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith("solus_") and not name.startswith((__name__, "solus_core.testing")):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _claimed(handle: DeDuperHandle, first_seen: dict[bytes, tuple[Entity, Item]], ttl: Ttl) -> Iterator[Item]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -101,6 +102,38 @@ def test_r25_a_consumer_that_fails_loses_nothing(handle: DeDuperHandle) -> None:
             consume(fail_at)
     consume("")
     assert sorted(out) == list("abcdefg")
+
+
+def test_a_stream_that_the_garbage_collector_ends_in_another_call(
+    handle: DeDuperHandle, toy: Any, engine: SolusEngine
+) -> None:
+    """The thread may hold a lock of the store there: it would wait for itself."""
+
+    def drop(items: str) -> None:
+        stream = handle.unique(items, ttl=DAY)
+        assert [next(stream), next(stream)] == list(items[:2])
+        cycle: list[object] = [stream]
+        cycle.append(cycle)
+
+    def collect(call: str) -> None:
+        toy.store.fail = lambda call: None
+        gc.collect()
+
+    drop("abc")
+    gc.collect()
+    assert handle.check_absence_many(["a", "b"]) == {"a": False, "b": True}, "nobody was at work: it was closed"
+    drop("uvw")
+    toy.store.calls.clear()
+    toy.store.fail = collect
+    handle.add("x", DAY)
+    assert toy.store.calls == ["add"]
+    assert list(handle.unique("uvw", ttl=DAY)) == ["u", "v", "w"], "as after a crash"
+
+
+def test_a_stream_that_is_read_by_another_call(handle: DeDuperHandle) -> None:
+    """Its items are marked, as its consumer came back for more."""
+    assert handle.add_if_absent_many(handle.unique("ab", ttl=DAY, key=lambda item: f"seen {item}"), DAY)
+    assert handle.check_absence_many(["seen a", "seen b"]) == {"seen a": False, "seen b": False}
 
 
 def test_r25_marking_first_claims_a_batch_and_loses_it_in_a_crash(handle: DeDuperHandle) -> None:
