@@ -29,6 +29,9 @@ class Place:
     def __init__(self, home: ref[_Places]) -> None:
         self._home = home
 
+    def is_of(self, home: _Places) -> bool:
+        return self._home() is home
+
     def __del__(self) -> None:
         home = self._home()
         if home is not None:
@@ -65,11 +68,12 @@ class _Places:
         finally:
             with suppress(ValueError):
                 self._line.remove(mine)
+            with suppress(Empty):  # after an interrupt
+                self.give(mine.get(block=False))
 
-    def give(self, place: Place | None) -> None:
-        if place is not None:
-            self._free.append(place)
-            self._serve()
+    def give(self, place: Place) -> None:
+        self._free.append(place)
+        self._serve()
 
     def _serve(self) -> None:
         while self._line and self._free:
@@ -154,6 +158,9 @@ class ConnectionPool(Generic[C]):
     def give_back(self, connection: C) -> None:
         """Take back a connection that works."""
         place, connection.place = connection.place, None
+        if place is None or not place.is_of(self._places):
+            connection.abandon()  # taken before this process was forked: it is the parent's
+            return
         self._idle.append((connection, self._clock()))
         if self._closed:
             self._hang_up()
@@ -162,6 +169,9 @@ class ConnectionPool(Generic[C]):
     def drop(self, connection: C) -> None:
         """Hang up a connection in an unknown state; another one may be opened in its place."""
         place, connection.place = connection.place, None
+        if place is None or not place.is_of(self._places):
+            connection.abandon()  # as above
+            return
         connection.close()
         self._places.give(place)
 

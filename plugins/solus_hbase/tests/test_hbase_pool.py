@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import threading
 from collections import deque
+from collections.abc import Callable
 from queue import Empty
 from typing import Any
 
@@ -88,8 +89,10 @@ class Waiter:
     def put(self, place: Place) -> None:
         self._given.append(place)
 
-    def get(self, timeout: float) -> Place:
-        assert timeout
+    def get(self, timeout: float = 0, block: bool = True) -> Place:
+        if not self._given:
+            assert not block
+            raise Empty
         return self._given.pop()
 
 
@@ -105,7 +108,7 @@ class Late(Waiter):
             assert self._place is not None
             self._pool._places._free.append(self._place)
             raise Empty
-        return self._given.pop()
+        return super().get(block=False)
 
 
 def test_a_place_that_nobody_was_told_of(board: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +263,20 @@ def test_a_forked_child_leaves_the_parents_connections_alone(board: Any) -> None
 
     def in_child(_: object) -> None:
         assert (idle.state, used.state) == ("abandoned", "open")
-        assert {id(pool.take()), id(pool.take())}.isdisjoint({id(idle), id(used)})
+        taken = {id(pool.take()), id(pool.take())}
+        assert taken.isdisjoint({id(idle), id(used)})
+
+    def in_child_of_who_has_one(end: str) -> Callable[[object], None]:
+        def give_or_drop(_: object) -> None:
+            getattr(pool, end)(used)
+            assert used.state == "abandoned"
+            assert [pool.take() is used for _ in range(2)] == [False] * 2
+            with pytest.raises(StoreError, match="no connection became free"):
+                pool.take()
+
+        return give_or_drop
+
+    race_processes([in_child_of_who_has_one(end) for end in ("give_back", "drop")])
 
     race_processes([in_child])
     assert (idle.state, used.state) == ("open", "open")

@@ -107,7 +107,8 @@ class WireConnection:
 
     def abandon(self) -> None:
         if self._sock is not None:
-            self._sock.close()  # only our descriptor: TSocket.close would shut down the parent's connection too
+            with contextlib.suppress(OSError):
+                self._sock.close()  # only our descriptor: TSocket.close would shut down the parent's connection too
 
 
 @final
