@@ -45,21 +45,21 @@ class MemoryDataStore:
         try:
             return table.absent(probes.shards, probes.positions, now)
         except MemoryError as error:
-            raise _no_memory() from error
+            raise _no_memory(in_doubt=False) from error
 
     def add(self, probes: Probes, now: int, expires_at: int) -> None:
         table = self._table(probes.deduper, now)
         try:
             table.add(probes.shards, probes.positions, now, expires_at)
         except MemoryError as error:
-            raise _no_memory() from error
+            raise _no_memory(in_doubt=True) from error
 
     def add_if_absent(self, probes: Probes, now: int, expires_at: int) -> Bools:
         table = self._table(probes.deduper, now)
         try:
             return table.add_if_absent(probes.shards, probes.positions, now, expires_at)
         except MemoryError as error:
-            raise _no_memory() from error
+            raise _no_memory(in_doubt=True) from error
 
     def absent_one(self, deduper: DeDuper, shard: int, positions: Sequence[int], now: int) -> bool:
         return self._table(deduper, now).absent_one(shard, positions, now)
@@ -119,5 +119,9 @@ class MemoryDataStore:
             raise StoreError(ErrorCode.INTERNAL_ERROR, CLOSED)
 
 
-def _no_memory() -> StoreError:
-    return StoreError(ErrorCode.INTERNAL_ERROR, "there is not enough memory to work on this batch; try smaller ones")
+def _no_memory(*, in_doubt: bool) -> StoreError:
+    return StoreError(
+        ErrorCode.INTERNAL_ERROR,
+        "there is not enough memory to work on this batch; try smaller ones",
+        in_doubt=in_doubt,
+    )

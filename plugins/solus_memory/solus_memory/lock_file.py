@@ -52,6 +52,14 @@ def take_lock(path: Path) -> int:
     return lock
 
 
+def is_in_place(lock: int, path: Path) -> bool:
+    """Whether the lock still is at its place: one whose file was removed or replaced keeps nobody else out."""
+    try:
+        return os.path.samestat(os.fstat(lock), lock_path(path).lstat())
+    except FileNotFoundError:
+        return False
+
+
 def _holder(lock: int, place: Path) -> str:
     """Whose lock it was last. Refuses a file that no lock of ours can be: nothing was written to it yet."""
     if not stat.S_ISREG(os.fstat(lock).st_mode):

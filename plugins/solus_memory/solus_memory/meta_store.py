@@ -30,8 +30,8 @@ class MemoryMetaStore:
             self._check()
             key = (self._client_id, deduper.name)
             if key not in state.dedupers:
+                state.dedupers_changed = True  # first: an interrupt in between must not keep it from the file
                 state.dedupers[key] = deduper
-                state.dedupers_changed = True
             return state.dedupers[key]
 
     def get(self, name: str) -> DeDuper | None:
@@ -46,8 +46,8 @@ class MemoryMetaStore:
             key = (self._client_id, name)
             if key not in state.dedupers:
                 raise DeDuperNotFoundError(name, "is not registered")
-            state.dedupers[key] = attrs.evolve(state.dedupers[key], active=active, updated_at=now)
             state.dedupers_changed = True
+            state.dedupers[key] = attrs.evolve(state.dedupers[key], active=active, updated_at=now)
 
     def active(self) -> Iterable[DeDuper]:
         with self._context.state.lock:

@@ -274,13 +274,14 @@ class NumpyTable:
         if units <= 0:
             return
         self._memo_now = None
-        self._highest = max(1, self._highest - units)
         base = self._form.base + units * self._unit
         if isinstance(self._form, DenseForm):
             # More than there are stamps: all are below, all become unset.
             self._form.move_base(min(units, MAX_STAMP), base)
         else:
             self._rebuild(0, cut, units)
+        # Last: too high a number costs a comparison, too low a one shortens marks (R4), and moving may fail.
+        self._highest = max(1, self._highest - units)
 
     def _build(self, positions: int, base: int, held: int = 0) -> SparseForm | DenseForm:
         """An empty form for so many positions, the smaller one; all that can fail for want of memory is here."""

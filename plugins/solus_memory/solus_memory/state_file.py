@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from solus_core.errors import ErrorCode, InvalidConfigError, StoreError
-from solus_memory.lock_file import take_lock
+from solus_memory.lock_file import is_in_place, lock_path, take_lock
 from solus_memory.tables import Dump, Read
 
 MAGIC: Final = b"SOLUSmem"
@@ -76,10 +76,20 @@ class StateFile:
         try:
             with new.open("xb") as file:
                 with suppress(FileNotFoundError):
-                    os.fchmod(file.fileno(), stat.S_IMODE(self.path.stat().st_mode))
+                    old = self.path.stat()
+                    # Only a superuser may, and not in every container: no reason to lose a save.
+                    with suppress(OSError):
+                        os.fchown(file.fileno(), old.st_uid, old.st_gid)
+                    os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
                 _write(file, dumps)
                 file.flush()
                 os.fsync(file.fileno())
+            if not is_in_place(self._lock, self.path):
+                raise StoreError(
+                    ErrorCode.INTERNAL_ERROR,
+                    f"{self.path} was not written and is as it was: its lock file {str(lock_path(self.path))!r} was "
+                    "removed or replaced while this store was open, and another store may have saved its state there",
+                )
             new.replace(self.path)
         except BaseException as error:
             with suppress(OSError):
@@ -128,13 +138,16 @@ class StateFile:
 
 
 def _problem(path: Path) -> str | None:
-    if not path.parent.is_dir():
-        return f"there is no directory {str(path.parent)!r}; create it first"
-    if path.exists() and (problem := _file_problem(path)):
-        return problem
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        return f"the directory {str(path.parent)!r} can't be written"
-    longest = os.pathconf(path.parent, "PC_NAME_MAX") - len(f"..12345678{_NEW}")
+    try:
+        if not path.parent.is_dir():
+            return f"there is no directory {str(path.parent)!r}; create it first"
+        if path.exists() and (problem := _file_problem(path)):
+            return problem
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            return f"the directory {str(path.parent)!r} can't be written"
+        longest = os.pathconf(path.parent, "PC_NAME_MAX") - len(f"..12345678{_NEW}")
+    except OSError as error:  # too long, or below a directory that may not be entered
+        return f"it can't be used: {error.strerror or error}"
     if len(os.fsencode(path.name)) > longest:
         return f"its name is longer than {longest} bytes, and the files beside it need a few more"
     return None

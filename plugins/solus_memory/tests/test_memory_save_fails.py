@@ -183,6 +183,52 @@ def test_a_directory_that_can_not_be_synced_is_told_as_what_it_is(
     assert kept(written, deduper(), 1)
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["removed", "replaced"])
+def test_a_store_whose_lock_file_is_gone_overwrites_nothing(written: Path, deduper: Make, again: bool) -> None:
+    """As by a cleaner of old files: another store may have opened the file meanwhile, and saved."""
+    context = connect(MemoryConfig(path=str(written)))
+    MemoryDataStore(context, "shop").add_one(deduper(), 1, [1], NOW, NOW + 1)
+    written.with_name(".solus.state.solus-lock").unlink()
+    if again:
+        other = connect(MemoryConfig(path=str(written)))
+        MemoryDataStore(other, "shop").add_one(deduper(), 2, [1], NOW, NOW + 1)
+        other.close()
+    old = written.read_bytes()
+    with pytest.raises(StoreError, match=r"lock file .* was removed or replaced") as caught:
+        context.close()
+    assert caught.value.code is ErrorCode.INTERNAL_ERROR
+    assert written.read_bytes() == old
+    assert not [name for name in names(written) if name.endswith("-new")]
+    with pytest.warns(ResourceWarning, match="is lost"):  # noqa: PT031  # it comes with the second
+        del caught, context
+        gc.collect()
+    assert kept(written, deduper(), 2) == again
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_the_file_keeps_its_owner_if_the_system_lets_it(
+    written: Path, deduper: Make, monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
+    """By a patch: only a superuser may give files away. The mode is set afterwards, as a new owner ends some bits."""
+    written.chmod(0o640)
+    context = connect(MemoryConfig(path=str(written)))
+    MemoryDataStore(context, "shop").add_one(deduper(), 1, [1], NOW, NOW + 1)
+    owner, asked = written.stat(), []
+
+    def fchown(fd: int, uid: int, gid: int) -> None:
+        asked.append((uid, gid))
+        os.fchmod(fd, 0)
+        if not allowed:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fchown", fchown)
+        context.close()
+    assert asked == [(owner.st_uid, owner.st_gid)]
+    assert stat.S_IMODE(written.stat().st_mode) == 0o640
+    assert kept(written, deduper(), 1)
+
+
 # Dropped without close
 
 

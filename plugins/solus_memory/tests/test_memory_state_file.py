@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -278,6 +279,8 @@ def test_paths_that_cannot_be_used(tmp_path: Path) -> None:
         (tmp_path / "no" / "where", "there is no directory"),
         (tmp_path, "is a directory"),
         (Path("/dev/null"), "no regular file"),
+        (tmp_path / ("a" * 300) / "b", "too long"),
+        (tmp_path / ("a/" * 3_000 + "b"), "too long"),
     ):
         with pytest.raises(InvalidConfigError, match=message):
             connect(MemoryConfig(path=str(path)))
@@ -309,6 +312,16 @@ def test_a_directory_that_cannot_be_written(path: Path, monkeypatch: pytest.Monk
     # By a patch: the permissions of a directory do not bind a superuser.
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(InvalidConfigError, match="can't be written"):
+        connect(MemoryConfig(path=str(path)))
+
+
+def test_a_path_below_a_directory_that_may_not_be_entered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # By a patch: the permissions of a directory do not bind a superuser.
+    def refuse(_: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with pytest.raises(InvalidConfigError, match="can't be used: Permission denied"):
         connect(MemoryConfig(path=str(path)))
 
 

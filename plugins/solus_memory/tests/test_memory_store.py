@@ -12,6 +12,7 @@ from solus_core.errors import DeDuperNotFoundError, ErrorCode, InvalidConfigErro
 from solus_core.model import Atomicity, DeDuper, DeDuperConfig, Level
 from solus_core.stores import DataStore, MetaStore, Probes, SingleProbeStore
 from solus_memory import MemoryConfig, MemoryContext, MemoryDataStore, MemoryMetaStore, connect
+from solus_memory.sparse import SparseForm
 
 NOW = 1_700_000_000_000
 ROW = (5, [1, 2, 3])
@@ -171,6 +172,36 @@ def test_the_memory_of_the_machine_is_the_limit_otherwise(deduper: Make, monkeyp
     large = Probes(deduper(), rng.integers(0, 10**6, 50_000), rng.integers(0, 1_000, (50_000, 7), dtype=np.int32))
     with pytest.raises(StoreError, match="10,000 bytes are available in this machine or control group"):
         store.add(large, NOW, NOW + 10)
+
+
+@pytest.mark.parametrize("verb", ["add", "add_if_absent"])
+def test_a_batch_that_runs_out_of_memory_half_way_is_in_doubt_r8_r23(
+    deduper: Make, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    store, of = data(connect(MemoryConfig())), deduper()
+    rng = np.random.default_rng(1)
+    batch = Probes(of, rng.integers(0, 10**6, 100), rng.integers(0, 1_000, (100, 7), dtype=np.int32))
+    store.add_one(of, *ROW, NOW, NOW + 10)
+    insert = SparseForm._insert
+
+    def half(form: SparseForm, flat: np.ndarray, slot: np.ndarray, stamps: np.ndarray) -> None:
+        insert(form, flat[:350], slot[:350], stamps[:350])
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SparseForm, "_insert", half)
+        with pytest.raises(StoreError, match="not enough memory") as caught:
+            getattr(store, verb)(batch, NOW, NOW + 10)
+        assert caught.value.in_doubt
+
+        def no_memory(*_: object) -> None:
+            raise MemoryError
+
+        patch.setattr(SparseForm, "read", no_memory)
+        with pytest.raises(StoreError, match="not enough memory") as caught:
+            store.absent(batch, NOW)
+        assert not caught.value.in_doubt  # it writes nothing
+    assert store.stats(of, NOW).live > 3
 
 
 def test_meta_store_r13_r14(deduper: Make) -> None:
