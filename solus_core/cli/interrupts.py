@@ -13,8 +13,11 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @final
-class InterruptedRunError(Exception):
-    """A signal asked the run to stop. ``signum`` is 0 if there was none."""
+class InterruptedRunError(BaseException):
+    """A signal, ``signum``, asked the run to stop.
+
+    No ``Exception``: it is raised wherever a store's driver happens to be, which takes those for a host that is down.
+    """
 
     def __init__(self, signum: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signum).name}")

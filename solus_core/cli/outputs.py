@@ -7,6 +7,7 @@ import os
 import select
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final, final
 
 from solus_core.cli.failures import EXIT_CLOSED_PIPE, EXIT_USAGE, CommandError, one_line, reason_of
@@ -19,7 +20,8 @@ class Output:
     """A place for records: the standard output or a file.
 
     ``terminator``: put between a record that came without one and the record that follows it here, so that
-    records never merge. A regular file is on disk (fsync) when :meth:`write` returns.
+    records never merge. A regular file is on disk (fsync) when :meth:`write` returns, and as it was when that fails,
+    if the system lets us and nobody else has written to it meanwhile.
     """
 
     def __init__(self, fd: int, name: str, terminator: bytes) -> None:
@@ -28,8 +30,8 @@ class Output:
         self._terminator = terminator
         found = os.fstat(fd)
         self._regular = stat.S_ISREG(found.st_mode)
-        appends = bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND)  # the shell's >>
-        self._continued = self._regular and appends and found.st_size > 0
+        self._appends = bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND)  # the shell's >>
+        self._continued = self._regular and self._appends and found.st_size > 0
         # A run that was killed can have left half a record at the end.
         self._torn = self._continued and not _ends_with(fd, found.st_size, terminator[-1:])
 
@@ -47,16 +49,32 @@ class Output:
             return
         data = b"".join((self._terminator, *records)) if self._torn else b"".join(records)
         try:
-            self._write_all(data)
             if self._regular:
-                os.fsync(self._fd)
+                self._write_file(data)
+            else:
+                self._write_stream(data)
         except BrokenPipeError as error:
             raise CommandError(f"{self._name} was closed by its reader", EXIT_CLOSED_PIPE) from error
         except OSError as error:
             raise CommandError(f"can't write {self._name}: {reason_of(error)}") from error
         self._torn = not data.endswith(self._terminator[-1:])
 
-    def _write_all(self, data: bytes) -> None:
+    def _write_file(self, data: bytes) -> None:
+        start = os.lseek(self._fd, 0, os.SEEK_END if self._appends else os.SEEK_CUR)
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(self._fd, memoryview(data)[written:])
+            os.fsync(self._fd)
+        except OSError:
+            # Half a CSV record can end inside quotes, and would take in what the next run appends.
+            with suppress(OSError):
+                if os.fstat(self._fd).st_size == start + written:  # else somebody writes here too
+                    os.ftruncate(self._fd, start)
+                    os.lseek(self._fd, start, os.SEEK_SET)
+            raise
+
+    def _write_stream(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
             try:
@@ -99,7 +117,19 @@ def open_output(path: str, terminator: bytes) -> Output:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise CommandError(f"can't write {one_line(path)}: {reason_of(error)}", EXIT_USAGE) from error
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        _sync_name(path)
     return Output(fd, path, terminator)
+
+
+def _sync_name(path: str) -> None:
+    """Put the name of a file that may be new on disk too: fsync of the file needn't (R25 after a power cut)."""
+    with suppress(OSError):  # not every file system can
+        folder = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def refuse_shared_files(inputs: Sequence[os.stat_result], outputs: Sequence[str], kept: Iterable[str]) -> None:

@@ -1,13 +1,15 @@
 """A store that keeps every mark at once, in a file of JSON lines: what a remote store does.
 
 The tests install a copy of this file as a plugin of its own. JOURNAL_FAILS_AT=n: the n-th write fails half-way.
-JOURNAL_TAKES_NOTHING=1: it is not ready for any.
+JOURNAL_TAKES_NOTHING=1: it is not ready for any. JOURNAL_INTERRUPTED=n: signal n comes while it is opened, in a driver
+that takes every Exception for a host that is down.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,11 @@ class Journal(StorageContext):
         self.marks: dict[tuple[int, int], int] = {}
         self.dedupers: dict[str, DeDuper] = {}
         self.writes = 0
+        try:
+            if "JOURNAL_INTERRUPTED" in os.environ:
+                signal.raise_signal(int(os.environ["JOURNAL_INTERRUPTED"]))
+        except Exception as error:
+            raise StoreError(ErrorCode.INTERNAL_ERROR, f"no host can be reached ({error})") from error
         self.fd = os.open(config.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         with open(config.path) as lines:
             for line in lines:

@@ -166,6 +166,14 @@ def test_a_signal_before_any_input(start: Start) -> None:
     assert json.loads(err)["records"] == 0
 
 
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_hosts_are_tried_is_no_host_that_is_down(
+    start: Start, tmp_path: Path, signum: int, code: int
+) -> None:
+    process = start("--store", f"journal://{tmp_path}/marks", JOURNAL_INTERRUPTED=str(int(signum)))
+    assert finish(process) == (code, b"", "")
+
+
 def test_a_second_signal_aborts(start: Start, tmp_path: Path) -> None:
     """The first one waits for the chunk to be written, and nobody reads it."""
     (tmp_path / "in").write_bytes(b"".join(b"%099d\n" % n for n in range(5_000)))
