@@ -43,8 +43,9 @@ class Buffer(Generic[P]):
     doubt which a later try has settled is no news. Not in batch mode, each entry is written at once, and what
     failed is kept and written before anything else.
 
-    What an acknowledgement or ``on_bad`` raises is raised last, once everybody has been told and the entry that is
-    being added was taken. Where that was not, or a flush failed, it is the ``__context__`` of the error that says so.
+    What an acknowledgement or ``on_bad`` raises, or a signal handler in a flush, is raised last, once everybody has
+    been told and the entry that is being added was taken. Where that was not, or a flush failed, it is the
+    ``__context__`` of the error that says so.
 
     An interrupt has the ``FlushError`` of what it left in doubt as its cause. What it kept from being booked or told,
     the next ``add``, ``flush``, ``tick`` or ``close`` books and tells: each entry that is known to be written is
@@ -79,8 +80,9 @@ class Buffer(Generic[P]):
         # Entered itself, not by way of the condition: an interrupt gets into a method that is written in Python.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        # Held during a flush: one at a time, so that later records can't overtake earlier ones.
-        self._turn = threading.RLock()
+        # Held during a flush: one at a time, so that later records can't overtake earlier ones. No RLock: a logger that
+        # adds what it is told in a flush must not come in.
+        self._turn = threading.Lock()
         self._entries: list[Entry[P]] = []
         self._bytes = 0
         self._since = 0
@@ -244,14 +246,14 @@ class Buffer(Generic[P]):
 
     def _in_turn(self, wait: float, step: Callable[[], bool | None]) -> bool | None:
         """Do it with the turn, if that comes within so many seconds (-1: however long it takes)."""
+        held: list[bool] = []
         try:
-            return step() if self._turn.acquire(timeout=wait) else None
+            # An interrupt right after a call loses its answer: so that of the lock goes into a list at once.
+            held += map(self._turn.acquire, [True], [wait])
+            return step() if held[0] else None
         finally:
-            # Whether we know that we have it or not: an interrupt gets in between. Who has not is told so.
-            try:  # noqa: SIM105  # a call here, as of ``suppress``, would let one in before the release
+            if held and held[0]:
                 self._turn.release()
-            except RuntimeError:
-                pass
 
     def _flush_due(self, wait: float, news: News) -> None:
         def step() -> None:
@@ -283,6 +285,9 @@ class Buffer(Generic[P]):
             self._write(outcome)
         except Exception as error:  # told with the others of a flush
             outcome.errors.append(error)
+            if not isinstance(error, SolusError):
+                # Of a signal handler, or a bug: raised also where the next try succeeds.
+                news.met(error)
         except BaseException as interrupt:  # raised once the books are in order
             news.met(interrupt)
 

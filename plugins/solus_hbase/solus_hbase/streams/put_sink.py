@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 from solus_core.clock import system_clock
 from solus_core.entities import Entity, Ttl, encode
@@ -21,6 +21,9 @@ from solus_hbase.streams.sink import BufferedSink, check_callable
 _Payload: TypeAlias = tuple[Any, bytes]
 """The row as a TPut, and the entity of its key (empty without de-duplication)."""
 
+_CALL_WIRE: Final = 40
+"""Bytes of a call beside its rows and the name of the table, at the most."""
+
 
 @final
 class PutSink(BufferedSink[_Payload]):
@@ -28,8 +31,8 @@ class PutSink(BufferedSink[_Payload]):
 
     A flush is one call for each 2 MiB, the buffer's usual size. It is repeated where it failed, since a put may be; a
     row that the server refuses is found by halving, so that the others get through. A try that was held up on its way
-    may come after a later put of the same row, and hide it: rows that are written more than once need a
-    ``timestamp_field``.
+    may come after a later put of the same row, and hide it; so may a record of which the mark (below) failed, as it is
+    written again. Rows that are written more than once need a ``timestamp_field``.
 
     ``unique``, ``key``, ``ttl``: write a record only if the entity that ``key`` makes of it is new to this
     de-duper, and mark it as seen for ``ttl`` once it is written (R25). A repeat is acknowledged as if it had been
@@ -54,8 +57,6 @@ class PutSink(BufferedSink[_Payload]):
     ) -> None:
         _check_fields(mapping)
         self._key_field = mapping.row_key_field
-        # As large as its server takes a call, where it has a limit.
-        self._most = DEFAULT_BUFFER if context.config.transport == "framed" else None
         self._rows = Rows(mapping)
         self._unique: tuple[DeDuperHandle, Callable[[Record], Entity], Ttl] | None = None
         if unique is not None:
@@ -71,11 +72,14 @@ class PutSink(BufferedSink[_Payload]):
         elif key is not None or ttl is not None:
             raise InvalidArgumentError("key or ttl is given without unique")
         self._calls = stream_calls(context, mapping.table, list(mapping.column_families), what="PutSink")
+        self._is_framed = context.config.transport == "framed"
+        # A framed server takes no more than this in one call, all told.
+        self._most = DEFAULT_BUFFER - (_CALL_WIRE + len(self._calls.table) if self._is_framed else 0)
         super().__init__(self._payload, self._write, mapping, on_bad, clock, patience, repeatable=True)
 
     def _payload(self, record: Record) -> tuple[_Payload, int]:
         put, size = self._rows.put(record)
-        if self._most is not None and size > self._most:
+        if self._is_framed and size > self._most:
             problem = f"is the key of a row of {size:,} bytes, and over transport=framed a call has {self._most:,}"
             raise RecordError(record, self._key_field, problem)
         if self._unique is None:
@@ -96,7 +100,7 @@ class PutSink(BufferedSink[_Payload]):
             self._put_unique(outcome, *self._unique)
 
     def _put(self, outcome: Outcome[_Payload]) -> None:
-        parts, given_up = _calls_of(outcome.batch)[::-1], 0
+        parts, given_up = _calls_of(outcome.batch, self._most)[::-1], 0
         whole = set(map(id, parts))
         while parts:
             part = parts.pop()
@@ -173,12 +177,12 @@ def _check_fields(mapping: TableMapping) -> None:
         raise InvalidConfigError("PutSink", problems)
 
 
-def _calls_of(entries: list[Entry[_Payload]]) -> list[list[Entry[_Payload]]]:
-    """Parts of at most so many bytes that the server takes each as one call; a larger entry is one alone."""
+def _calls_of(entries: list[Entry[_Payload]], most: int) -> list[list[Entry[_Payload]]]:
+    """Parts of at most so many bytes, each for one call; a larger entry is one alone."""
     parts: list[list[Entry[_Payload]]] = [[]]
     size = 0
     for entry in entries:
-        if parts[-1] and size + entry.size > DEFAULT_BUFFER:
+        if parts[-1] and size + entry.size > most:
             parts.append([])
             size = 0
         parts[-1].append(entry)

@@ -24,7 +24,8 @@ class BufferedSink(Generic[P]):
     Use it as a context manager, or call :meth:`close`. Threads may share it; a forked child begins with an empty
     buffer. Acknowledgements are called in the thread that flushes. One that raises does not keep the others from
     being called, nor a record from being taken: its error is raised last. Where a flush failed, or a record was not
-    taken, it is the ``__context__`` of the error that says so.
+    taken, it is the ``__context__`` of the error that says so. What runs in the middle of a flush, such as a logger,
+    may ``add`` alone: what waits for the flush would wait for itself.
 
     After an interrupt (``KeyboardInterrupt``) a sink can be used as before, and is to be closed: what is known to be
     written and not yet acknowledged is, once, by the next ``add``, ``flush``, ``tick`` or ``close``, and doubts that
@@ -72,7 +73,8 @@ class BufferedSink(Generic[P]):
         ``patience`` left increments in doubt although the next one wrote them; this record was taken, as all that
         the error names. ``RecordError``: the record can't be written and was not taken; with ``on_bad`` that is called
         instead, and the record is not acknowledged. Any other ``Exception`` comes out of an acknowledgement, and the
-        record was taken. An interrupt (``KeyboardInterrupt``) leaves open whether it was.
+        record was taken. An interrupt (``KeyboardInterrupt``), as all that a signal handler raises, leaves open whether
+        it was.
         """
         check_callable("ack", ack)
         check_record(record)

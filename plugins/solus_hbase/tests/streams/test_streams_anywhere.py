@@ -57,7 +57,7 @@ class Interrupt:
         def line(frame: FrameType, event: str, _: object) -> Any:
             text = linecache.getline(code.co_filename, frame.f_lineno).strip()
             # No signal comes where nothing is called. At the end of a block, its first line comes again.
-            is_called = text != "raise error" and not text.startswith(("try:", "self._turn.release()"))
+            is_called = text not in ("raise error", "if held and held[0]:", "self._turn.release()")
             if event == "line" and not self.where and frame.f_lineno not in blocks and is_called:
                 if text.startswith("with "):
                     blocks.add(frame.f_lineno)

@@ -176,16 +176,13 @@ class Turn:
         self._lock = threading.Lock()
         self._then: list[Callable[[], None]] = [then]
 
-    def acquire(self, timeout: float = -1) -> bool:
-        return self._lock.acquire(timeout=timeout)
+    def acquire(self, blocking: bool, timeout: float) -> bool:
+        return self._lock.acquire(blocking, timeout)
 
     def release(self) -> None:
         self._lock.release()
         if self._then:
             self._then.pop()()
-
-    def locked(self) -> bool:
-        return self._lock.locked()
 
     def __enter__(self) -> None:
         self._lock.acquire()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from solus_hbase import HBaseConfig, connect
+from solus_hbase.streams import IdempotentCounterSink, TableMapping, create_table
 
 FOLDER = Path(__file__).resolve().parents[4] / "examples" / "shorturl"
 
@@ -121,3 +122,17 @@ def test_idempotent_counters(hbase_server: Any) -> None:
         told = re.fullmatch(r"15 transactions, (\d+) attempts failed, (\d+) replays of complete ones", lines[6])
         assert told is not None
         assert int(told[1]) > 0
+
+
+def test_idempotent_counters_after_a_run_that_was_ended(hbase_server: Any) -> None:
+    """R27: in a transaction that had raised the counters of one family only. The next run has newer ids than all."""
+    name = "ex_ended"
+    mapping = TableMapping(table=name, row_key_field="shorturl", column_families={"daily": ["date"]})
+    with closing(connect(HBaseConfig(hosts=f"127.0.0.1:{hbase_server.port(2)}", table="unused"))) as context:
+        create_table(context, name, {"data": (3, None), "daily": (1, 604_800)})
+        with IdempotentCounterSink(context, mapping) as sink, sink.transaction(7, "examples") as transaction:
+            transaction.add({"shorturl": "http://bit.ly/ZK6t", "date": "20120816"})
+    found = columns(output(hbase_server, "idempotent_counters", name))
+    assert found["data:clicks"] == found["records"]
+    assert sum(found["daily:20120816"]) == 1_501
+    assert set(found["clicks_txid:examples"]) == {7 + 15}
