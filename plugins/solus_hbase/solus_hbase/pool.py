@@ -45,10 +45,12 @@ class _Places:
     Without a lock, which an interrupt could leave held: each step is one of the interpreter.
     """
 
-    __slots__ = ("__weakref__", "_free", "_line")
+    __slots__ = ("__weakref__", "_free", "_line", "_me")
 
     def __init__(self, size: int) -> None:
-        self._free: deque[Place] = deque(Place(ref(self)) for _ in range(size))
+        # Kept: a reference that is part of a cycle, as a place is with an error, is cleared before the place goes.
+        self._me = ref(self)
+        self._free: deque[Place] = deque(Place(self._me) for _ in range(size))
         self._line: deque[SimpleQueue[Place]] = deque()
 
     def take(self, wait: float) -> Place | None:

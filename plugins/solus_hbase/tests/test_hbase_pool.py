@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import inspect
 import threading
 from collections import deque
@@ -117,6 +118,17 @@ def test_a_place_that_nobody_was_told_of(board: Any, monkeypatch: pytest.MonkeyP
     place, line.place = line.place, None
     monkeypatch.setattr(module, "SimpleQueue", lambda: Late(pool, place))
     assert pool.take().place is place
+
+
+def test_a_place_in_a_cycle(board: Any) -> None:
+    """R22: as with an error that is kept by itself, since an interrupt came after its connection was taken."""
+    pool = board.pool(size=1)
+    line = pool.take()
+    line.itself = line
+    board.lines.clear()
+    del line
+    gc.collect()
+    assert pool.take() is not None
 
 
 def give_back_later(pool: ConnectionPool[Any], taken: Any, queue: Queue) -> None:
