@@ -237,7 +237,7 @@ def winners_among_processes(
     def in_process(number: int, ready: Callable[[], None]) -> list[Bools]:
         with opened() as store:
             ready()
-            return race(*(partial(in_thread, store, number * threads + i) for i in range(threads)))
+            return race(*(partial(in_thread, store, number * threads + i) for i in range(threads)), timeout=600)
 
-    found = race_processes([partial(in_process, number) for number in range(processes)])
+    found = race_processes([partial(in_process, number) for number in range(processes)], timeout=600)
     return not_one_winner([answers for process in found for answers in process])
